@@ -1,0 +1,494 @@
+"""Every type that crosses a stage border: :class:`Profile` going in, :class:`Report` coming out.
+
+Two kinds of type live here. *Tables* are Polars frames, one row an event, times in int64 nanoseconds since the
+capture's own zero; a table that the capture lacks is ``None``, which is not the same as an empty frame. *Records* are
+``msgspec`` structs: they are the JSON contract (``schema_version`` 1), field by field.
+
+Imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import polars as pl
+
+SCHEMA_VERSION = 1
+
+# --------------------------------------------------------------------------------------------------------------------
+# Profile: what a capture holds
+# --------------------------------------------------------------------------------------------------------------------
+
+NAME = pl.String
+"""Names are string-like in every table: ``String``, ``Enum`` or ``Categorical``; cast after aggregating, not before."""
+
+TABLES: dict[str, dict[str, Any]] = {
+    # NVTX push/pop and start/end ranges of the user and of libraries. GIL rows are in ``gil``, marks in ``marks``.
+    # ``end`` is null where the range was never closed; ``end_thread`` differs from ``thread`` where it crossed threads.
+    "ranges": {
+        "start": pl.Int64, "end": pl.Int64, "name": NAME, "domain": NAME, "style": NAME,  # push_pop | start_end
+        "process": pl.Int64, "thread": pl.Int64, "end_thread": pl.Int64,
+    },
+    "marks": {"time": pl.Int64, "name": NAME, "domain": NAME, "process": pl.Int64, "thread": pl.Int64},
+    # Device side. ``correlation`` joins to ``api`` together with ``process``, never alone.
+    # A stream is (process, device, context, stream). ``graph_node`` is null outside CUDA graphs.
+    "kernels": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "device": pl.Int64, "context": pl.Int64,
+        "stream": pl.Int64, "correlation": pl.Int64, "name": NAME, "short_name": NAME,
+        "grid_x": pl.Int64, "grid_y": pl.Int64, "grid_z": pl.Int64,
+        "block_x": pl.Int64, "block_y": pl.Int64, "block_z": pl.Int64,
+        "registers": pl.Int64, "static_smem_bytes": pl.Int64, "dynamic_smem_bytes": pl.Int64, "graph_node": pl.Int64,
+    },
+    "copies": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "device": pl.Int64, "context": pl.Int64,
+        "stream": pl.Int64, "correlation": pl.Int64, "kind": NAME,  # HtoD DtoH DtoD HtoH PtoP UVM-HtoD … other
+        "source": NAME, "destination": NAME,  # pageable | pinned | device | array | managed | unknown
+        "bytes": pl.Int64, "graph_node": pl.Int64,
+    },
+    "memsets": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "device": pl.Int64, "context": pl.Int64,
+        "stream": pl.Int64, "correlation": pl.Int64, "memory": NAME, "bytes": pl.Int64, "graph_node": pl.Int64,
+    },
+    # Whole-graph rows (``--cuda-graph-trace=graph``): one a replay; they count as GPU time.
+    "graphs": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "device": pl.Int64, "context": pl.Int64,
+        "stream": pl.Int64, "correlation": pl.Int64, "graph": pl.Int64,
+    },
+    # Host side.
+    "api": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "correlation": pl.Int64,
+        "name": NAME,  # as recorded, version suffix included (cudaLaunchKernel_v7000)
+        "result": pl.Int64, "callchain": pl.Int64,
+    },
+    "syncs": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "device": pl.Int64, "context": pl.Int64,
+        "stream": pl.Int64, "correlation": pl.Int64, "kind": NAME,  # event | stream_wait_event | stream | context
+        "event": pl.Int64,
+    },
+    "osrt": {
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "name": NAME,
+        "callchain": pl.Int64,
+    },
+    "library": {  # cuBLAS, cuDNN … calls, where traced
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "name": NAME,
+    },
+    "gil": {  # state: holding | waiting
+        "start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "state": NAME,
+    },
+    "sched": {"time": pl.Int64, "cpu": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "running": pl.Boolean},
+    # One row a sample and frame-stack id; frames are in ``frames`` (depth 0 is the innermost).
+    "samples": {"time": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "callchain": pl.Int64, "kind": NAME},
+    "frames": {"callchain": pl.Int64, "depth": pl.Int64, "symbol": NAME, "module": NAME, "kind": NAME},  # kind: cpu|python|osrt|api
+    "gpu_metrics": {"time": pl.Int64, "device": pl.Int64, "name": NAME, "value": pl.Float64},
+    "overhead": {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64, "name": NAME},
+    # Facts.
+    "diagnostics": {"time": pl.Int64, "severity": pl.Int64, "source": NAME, "text": NAME, "process": pl.Int64},
+    "gpus": {
+        "device": pl.Int64, "name": NAME, "sm_count": pl.Int64, "clock_hz": pl.Int64,
+        "memory_bytes": pl.Int64, "memory_bandwidth_bytes_per_s": pl.Int64,
+        "compute_major": pl.Int64, "compute_minor": pl.Int64, "async_engines": pl.Int64,
+    },
+    "processes": {"process": pl.Int64, "pid": pl.Int64, "name": NAME},
+    "threads": {"thread": pl.Int64, "process": pl.Int64, "tid": pl.Int64, "name": NAME},
+}
+"""Table → column → dtype, the schema that every loader fills and every stage after it may rely on.
+
+``process`` and ``thread`` are the profiler's global ids (``process = thread & ~0xFFFFFF``; pid and tid are in the
+``processes`` and ``threads`` tables, or ``(process >> 24) & 0xFFFFFF`` and ``thread & 0xFFFFFF``).
+Rows are sorted by ``start`` (or ``time``). Columns unknown to the capture are null, not zero.
+"""
+
+DEVICE_TABLES = ("kernels", "copies", "memsets", "graphs")
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What is known of the capture itself.
+
+    Attributes:
+        path: the file as the user named it.
+        producer: ``nsys``, ``unstall`` (built-in collector), ``kineto`` or ``nsys-stats`` (text).
+        producer_version: for instance ``2025.3.1.90``; empty when unknown.
+        schema_version: the export's own schema version, for instance ``3.20.0``.
+        start_ns, end_ns: span of the capture in its own clock.
+        utc_epoch_ns: wall-clock time of the capture's zero, where stored.
+        unprofiled_ns: step time without the profiler, stored by ``unstall run``, ns; ``None`` when unknown.
+        options: traced options as far as the file tells (``trace``, ``cuda_graph_trace`` …).
+        rank: rank from the environment stored in the capture, where known.
+        host: host name as stored; may be redacted.
+    """
+
+    path: str = ""
+    producer: str = "nsys"
+    producer_version: str = ""
+    schema_version: str = ""
+    start_ns: int = 0
+    end_ns: int = 0
+    utc_epoch_ns: int | None = None
+    unprofiled_ns: int | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    host: str = ""
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One capture: a frame a table (see :data:`TABLES`), or ``None`` where the capture lacks it.
+
+    ``notes`` are the loader's own observations (rows that could not be trusted, tables cut off), as warnings.
+    """
+
+    meta: Meta = field(default_factory=Meta)
+    ranges: pl.DataFrame | None = None
+    marks: pl.DataFrame | None = None
+    kernels: pl.DataFrame | None = None
+    copies: pl.DataFrame | None = None
+    memsets: pl.DataFrame | None = None
+    graphs: pl.DataFrame | None = None
+    api: pl.DataFrame | None = None
+    syncs: pl.DataFrame | None = None
+    osrt: pl.DataFrame | None = None
+    library: pl.DataFrame | None = None
+    gil: pl.DataFrame | None = None
+    sched: pl.DataFrame | None = None
+    samples: pl.DataFrame | None = None
+    frames: pl.DataFrame | None = None
+    gpu_metrics: pl.DataFrame | None = None
+    overhead: pl.DataFrame | None = None
+    diagnostics: pl.DataFrame | None = None
+    gpus: pl.DataFrame | None = None
+    processes: pl.DataFrame | None = None
+    threads: pl.DataFrame | None = None
+    notes: tuple[Warning_, ...] = ()
+
+    def table(self, name: str) -> pl.DataFrame | None:
+        """The table called ``name``, or ``None`` where the capture lacks it."""
+        frame: pl.DataFrame | None = getattr(self, name)
+        return frame
+
+    def present(self) -> tuple[str, ...]:
+        """Names of the tables that the capture holds, empty ones included."""
+        return tuple(n for n in TABLES if self.table(n) is not None)
+
+
+def pid_of(process: int) -> int:
+    """The OS process id inside a global process id."""
+    return (process >> 24) & 0xFFFFFF
+
+
+def tid_of(thread: int) -> int:
+    """The OS thread id inside a global thread id."""
+    return thread & 0xFFFFFF
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What analysis hands to diagnosis: frames with a meaning
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """The training steps of one process.
+
+    Attributes:
+        process: global process id.
+        thread: global id of the thread that runs the steps (the one that feeds the GPU).
+        source: how the steps were found: ``range:step_*``, ``regex:…``, ``marker:…``, ``kernels`` (periodic sequence).
+        limit: ``host`` or ``gpu``, the resource whose period is the step period.
+        frame: one row a step, in order: ``index``, ``name``, ``host_start``, ``host_end`` (the range itself),
+            ``gpu_start``, ``gpu_end`` (first start and last end of the device work launched in it; null without any),
+            ``start``, ``end`` (the step's window on the limiting resource; windows abut), ``period_ns`` (= end − start),
+            ``busy_ns`` (union of device work inside the window), ``ops`` (device operations launched in it),
+            ``warmup`` (bool), ``typical`` (bool: steady, and its period in the middle half).
+    """
+
+    process: int
+    thread: int
+    source: str
+    limit: str
+    frame: pl.DataFrame
+
+    @property
+    def steady(self) -> pl.DataFrame:
+        """Steps after warm-up."""
+        return self.frame.filter(~pl.col("warmup"))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Report: the hinge. Field names are the JSON contract.
+# --------------------------------------------------------------------------------------------------------------------
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """Base of every JSON record."""
+
+
+class Warning_(Record, kw_only=True):
+    """Something the reader must know before trusting a figure."""
+
+    code: str
+    text: str
+
+
+class NotChecked(Record, kw_only=True):
+    """A rule (or section) that could not run, and how to collect what it needs."""
+
+    code: str
+    reason: str
+
+
+class Gpu(Record, kw_only=True):
+    device: int
+    name: str
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+    memory_bandwidth_bytes_per_s: int | None = None
+    compute_capability: str | None = None
+
+
+class Process(Record, kw_only=True):
+    process: int  # OS pid
+    name: str = ""
+    has_steps: bool = False
+    kernels: int = 0
+
+
+class ProfileFacts(Record, kw_only=True):
+    path: str
+    producer: str
+    producer_version: str
+    schema_version: str
+    duration_ns: int
+    gpus: list[Gpu] = []
+    processes: list[Process] = []
+    tables: dict[str, int] = {}  # present table → rows; a table that is absent is not listed
+    rank: int | None = None
+    host: str = ""
+
+
+class RangeRow(Record, kw_only=True):
+    """One range family of one process. ``process`` is the OS pid, as everywhere in the report."""
+
+    name: str
+    members: int
+    domain: str
+    style: str
+    process: int
+    instances: int
+    total_ns: int
+    steady_total_ns: int | None
+    self_ns: int | None
+    avg_ns: float
+    median_ns: float
+    min_ns: int
+    max_ns: int
+    stddev_ns: float
+    gpu_ns: int | None  # device time launched inside, children included; null without device tables
+    percent_of_wall: float | None
+    share: float | None  # total over the sum of the listed rows without wrappers, percent; null for wrappers
+    wrapper: bool
+    gpu_by_time_ns: int | None = None  # the part of gpu_ns launched by another thread while this range was open
+    gpu_span_ns: int | None = None  # first op start → last op end, summed over instances (nsys's projection)
+    unclosed: int = 0
+    library: bool = False  # written by a library (cub, NCCL, aten), not by the user
+
+
+class KernelRow(Record, kw_only=True):
+    name: str
+    instances: int
+    total_ns: int
+    avg_ns: float
+    median_ns: float
+    min_ns: int
+    max_ns: int
+    stddev_ns: float
+    percent: float
+
+
+class CopyRow(Record, kw_only=True):
+    kind: str
+    source: str
+    destination: str
+    instances: int
+    total_ns: int
+    bytes: int
+    gb_per_s: float | None
+    exposed_ns: int  # not hidden behind compute on the same device
+
+
+class MemsetRow(Record, kw_only=True):
+    memory: str
+    instances: int
+    total_ns: int
+    bytes: int
+
+
+class CallRow(Record, kw_only=True):
+    """One CUDA API, OS runtime or library call."""
+
+    name: str
+    calls: int
+    total_ns: int
+    avg_ns: float
+    median_ns: float
+    min_ns: int
+    max_ns: int
+    stddev_ns: float
+    percent: float
+    callers: list[str] = []  # innermost user ranges in which it was made, most time first
+
+
+class SampleRow(Record, kw_only=True):
+    symbol: str
+    samples: int
+    percent: float
+    kind: str = "cpu"  # cpu | python
+
+
+class Period(Record, kw_only=True):
+    median: int
+    p10: int
+    p90: int
+
+
+class StepsRow(Record, kw_only=True):
+    process: int
+    source: str
+    count: int
+    warmup: int
+    period_ns: Period
+    samples_ns: list[int]  # steady steps only
+    unprofiled_ns: int | None
+    host_ns: int  # median of the host's own step range
+    gpu_busy_ns: int | None  # median union of device work in a steady step
+    kernels_per_step: float | None
+    warmup_steps: list[str] = []
+    warmup_ns: int = 0  # wall time of all warm-up steps
+    limit: str = "host"
+    host_period_ns: int | None = None
+    gpu_period_ns: int | None = None
+    confidence: str = "high"
+
+
+class Category(Record, kw_only=True):
+    name: str
+    ns: int
+    percent: float
+    ranges: list[RangeShare] = []  # where on the host, most first
+
+
+class RangeShare(Record, kw_only=True):
+    name: str
+    ns: int
+
+
+class BreakdownRow(Record, kw_only=True):
+    """Exclusive categories of one steady step: they add up to ``step_ns`` exactly."""
+
+    process: int
+    step_ns: int
+    categories: list[Category]
+
+
+class Where(Record, kw_only=True):
+    range: str | None = None
+    process: int | None = None
+    kernel: str | None = None
+    call: str | None = None  # host call
+
+
+class Evidence(Record, kw_only=True):
+    """A figure and where it comes from."""
+
+    text: str
+    value: float | None = None
+    unit: str = ""
+    source: str = ""  # table or section
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+class FixText(Record, kw_only=True):
+    title: str
+    safety: Literal["safe", "changes-numerics", "manual"]
+    text: str
+    trial: str | None = None  # name of the trial switch, where there is one
+    patch: str | None = None  # name of the LibCST remedy, where there is one
+
+
+class Finding(Record, kw_only=True):
+    code: str
+    title: str
+    where: Where
+    cost_ns_per_step: int
+    predicted_step_ns: int | None
+    predicted_low_ns: int | None
+    predicted_high_ns: int | None
+    predicted_speedup: float | None
+    confidence: Literal["high", "medium", "low"]
+    evidence: list[Evidence]
+    fix: FixText
+    next_limit: str = ""  # what would limit next
+    overlaps: list[str] = []  # codes whose cost is partly the same time
+    main: bool = True  # false for side notes: no gain worth acting on is predicted
+
+
+class StepFigure(Record, kw_only=True):
+    step_ns: int
+    count: int
+    label: str = ""
+
+
+class Moved(Record, kw_only=True):
+    kind: str  # range | kernel | category | copy | api
+    name: str
+    before_ns: int | None  # per step; null where it did not exist
+    after_ns: int | None
+    change_ns: int
+
+
+class Comparison(Record, kw_only=True):
+    verdict: Literal["faster", "slower", "no difference", "inconclusive"]
+    ratio: float | None  # before / after: above 1 is faster
+    ratio_low: float | None
+    ratio_high: float | None
+    before: StepFigure
+    after: StepFigure
+    moved: list[Moved] = []
+    warnings: list[Warning_] = []
+
+
+class Report(Record, kw_only=True):
+    """Everything that every output renders. Lists are complete; ``--top`` cuts only what people look at."""
+
+    schema_version: int = SCHEMA_VERSION
+    unstall_version: str = ""
+    profile: ProfileFacts
+    ranges: list[RangeRow] | None = None
+    kernels: list[KernelRow] | None = None
+    copies: list[CopyRow] | None = None
+    memsets: list[MemsetRow] | None = None
+    api: list[CallRow] | None = None
+    osrt: list[CallRow] | None = None
+    library: list[CallRow] | None = None
+    samples: list[SampleRow] | None = None
+    steps: list[StepsRow] = []
+    breakdown: list[BreakdownRow] = []
+    findings: list[Finding] = []
+    not_checked: list[NotChecked] = []
+    warnings: list[Warning_] = []
+    comparison: Comparison | None = None
+    device_total_ns: int | None = None  # all device time: attributed to ranges + unattributed
+    device_attributed_ns: int | None = None
+
+
+def empty(table: str) -> pl.DataFrame:
+    """An empty frame of one table of :data:`TABLES`: present, with no rows."""
+    return pl.DataFrame(schema=TABLES[table])
+
