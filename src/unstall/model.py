@@ -492,3 +492,22 @@ def empty(table: str) -> pl.DataFrame:
     """An empty frame of one table of :data:`TABLES`: present, with no rows."""
     return pl.DataFrame(schema=TABLES[table])
 
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What analysis knows beyond the report: the frames on which diagnosis, replay and the timeline work.
+
+    Attributes:
+        profile: the capture.
+        ranges: ``analyze.ranges.nest`` of its ranges, or ``None`` where NVTX is absent.
+        ops: ``analyze.device.device_ops`` with ``range`` and ``by`` of ``analyze.project.attribute``.
+        steps: one table a process that has steps, the most important first.
+        report: the same, as figures; findings are added by ``diagnose``.
+    """
+
+    profile: Profile
+    ranges: pl.DataFrame | None
+    ops: pl.DataFrame
+    steps: tuple[StepTable, ...]
+    report: Report

@@ -1,0 +1,193 @@
+"""Tables in, figures out: a :class:`Profile` becomes an :class:`Analysis`, whose ``report`` lacks only findings.
+
+``analyze`` is the whole stage, in the order of the data's way: nest the ranges → join device work with the calls that
+launched it → attribute it to ranges → find the steps → account for a steady step → summarise every table.
+No I/O here, and no file format.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from unstall.analyze import project, ranges, summary
+from unstall.analyze.breakdown import breakdown
+from unstall.analyze.device import device_ops
+from unstall.analyze.steps import find_steps
+from unstall.model import (
+    DEVICE_TABLES,
+    TABLES,
+    Analysis,
+    Gpu,
+    NotChecked,
+    Period,
+    Process,
+    Profile,
+    ProfileFacts,
+    RangeRow,
+    Report,
+    StepsRow,
+    StepTable,
+    Warning_,
+    pid_of,
+)
+
+__all__ = ["analyze"]
+
+
+def analyze(profile: Profile, *, step: str | None = None, unprofiled_ns: int | None = None) -> Analysis:
+    """Everything that can be said of a capture before asking why.
+
+    Args:
+        profile: a loaded capture.
+        step: regular expression that names the step ranges; found automatically without it.
+        unprofiled_ns: the step time without the profiler, ns, where known; overrides what the capture stores.
+
+    Raises:
+        UsageError: ``step`` is no regular expression or matches nothing.
+    """
+    nested = None if profile.ranges is None else ranges.nest(profile.ranges)
+    ops = device_ops(profile)
+    if nested is not None:
+        ops = project.attribute(ops, nested)
+    steps = find_steps(nested, profile.marks, ops, pattern=step)
+    report = _report(profile, nested, ops, steps, unprofiled_ns or profile.meta.unprofiled_ns)
+    return Analysis(profile, nested, ops, steps, report)
+
+
+def _report(
+    profile: Profile, nested: pl.DataFrame | None, ops: pl.DataFrame, steps: tuple[StepTable, ...], unprofiled_ns: int | None
+) -> Report:
+    from unstall import _version
+
+    has_device = any(profile.table(t) is not None for t in DEVICE_TABLES)
+    attributed = ops.filter(pl.col("range").is_not_null()) if "range" in ops.columns else ops.head(0)
+    return Report(
+        unstall_version=_version.VERSION,
+        profile=facts(profile, steps),
+        ranges=None if nested is None else _range_rows(profile, nested, ops if has_device else None, steps),
+        kernels=summary.kernel_rows(profile),
+        copies=summary.copy_rows(profile),
+        memsets=summary.memset_rows(profile),
+        api=summary.api_rows(profile),
+        osrt=summary.osrt_rows(profile, nested),
+        library=summary.library_rows(profile),
+        samples=summary.sample_rows(profile),
+        steps=[_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)],
+        breakdown=[breakdown(profile, nested, ops, s) for s in steps],
+        not_checked=not_collected(profile),
+        warnings=[*profile.notes, *_warnings(profile, nested, ops, steps)],
+        device_total_ns=_spent(ops) if has_device else None,
+        device_attributed_ns=_spent(attributed) if has_device and nested is not None else None,
+    )
+
+
+def _spent(ops: pl.DataFrame) -> int:
+    return int((ops["end"] - ops["start"]).sum())
+
+
+def _range_rows(
+    profile: Profile, nested: pl.DataFrame, ops: pl.DataFrame | None, steps: tuple[StepTable, ...]
+) -> list[RangeRow]:
+    windows = {s.process: list(s.steady.select("host_start", "host_end").iter_rows()) for s in steps}
+    families = {s.process: s.source.partition(":")[2] for s in steps if not s.source.startswith(("phase", "marker"))}
+    return ranges.range_rows(profile, nested, ops, windows or None, wrappers=families)
+
+
+def facts(profile: Profile, steps: tuple[StepTable, ...] = ()) -> ProfileFacts:
+    """What was captured: file, producer, GPUs, processes, and which tables are there with how many rows."""
+    meta = profile.meta
+    return ProfileFacts(
+        path=meta.path, producer=meta.producer, producer_version=meta.producer_version, schema_version=meta.schema_version,
+        duration_ns=meta.duration_ns, gpus=_gpus(profile), processes=_processes(profile, steps),
+        tables={t: frame.height for t in TABLES if (frame := profile.table(t)) is not None}, rank=meta.rank, host=meta.host,
+    )
+
+
+def _gpus(profile: Profile) -> list[Gpu]:
+    if profile.gpus is None:
+        return []
+    return [
+        Gpu(device=g["device"], name=str(g["name"]), sm_count=g["sm_count"], memory_bytes=g["memory_bytes"],
+            memory_bandwidth_bytes_per_s=g["memory_bandwidth_bytes_per_s"],
+            compute_capability=f"{g['compute_major']}.{g['compute_minor']}" if g["compute_major"] is not None else None)
+        for g in profile.gpus.iter_rows(named=True)
+    ]
+
+
+def _processes(profile: Profile, steps: tuple[StepTable, ...]) -> list[Process]:
+    """Processes that left rows (nsys lists its own helpers too, which did not)."""
+    launched = {} if profile.kernels is None else dict(profile.kernels.group_by("process").len().iter_rows())
+    seen = set(launched)
+    for table in ("ranges", "api", "osrt"):
+        frame = profile.table(table)
+        seen |= set() if frame is None else set(frame["process"].unique().drop_nulls().to_list())
+    names = {} if profile.processes is None else dict(profile.processes.select("process", "name").iter_rows())
+    stepping = {s.process for s in steps}
+    rows = [
+        Process(process=pid_of(p), name=str(names.get(p) or ""), has_steps=p in stepping, kernels=launched.get(p, 0)) for p in seen
+    ]
+    return sorted(rows, key=lambda r: (not r.has_steps, -r.kernels, r.process))
+
+
+def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
+    frame, steady = steps.frame, steps.steady
+    period = steady["period_ns"].to_numpy()
+    warm = frame.filter(pl.col("warmup"))
+    has_ops = bool(frame["ops"].sum())
+    return StepsRow(
+        process=pid_of(steps.process), source=steps.source, count=frame.height, warmup=warm.height,
+        period_ns=Period(median=int(np.median(period)), p10=int(np.percentile(period, 10)), p90=int(np.percentile(period, 90))),
+        samples_ns=[int(x) for x in period], unprofiled_ns=unprofiled_ns,
+        host_ns=int(np.median((steady["host_end"] - steady["host_start"]).to_numpy())),
+        gpu_busy_ns=int(np.median(steady["busy_ns"].to_numpy())) if has_ops else None,
+        kernels_per_step=float(np.median(steady["ops"].to_numpy())) if has_ops else None,
+        warmup_steps=warm["name"].to_list(), warmup_ns=int(warm["period_ns"].sum()), limit=steps.limit,
+        host_period_ns=_period(steady, "host_start"), gpu_period_ns=_period(steady, "gpu_start"),
+        confidence="medium" if steps.source.startswith(("kernels", "phase")) else "high",
+    )
+
+
+def _period(steady: pl.DataFrame, column: str) -> int | None:
+    if steady.height < 2 or steady[column].null_count():
+        return None
+    return int(np.median(np.diff(steady[column].to_numpy())))
+
+
+def not_collected(profile: Profile) -> list[NotChecked]:
+    """Sections that this capture cannot fill, and how to collect them."""
+    wanted = {
+        "kernels": "GPU work: no CUDA rows in this capture; collect with `--trace=cuda` on a machine with a GPU",
+        "api": "CUDA calls: not traced; collect with `--trace=cuda`",
+        "ranges": "NVTX ranges: none traced; collect with `--trace=nvtx`, or `unstall run --auto` for a script without them",
+        "osrt": "OS runtime calls (file I/O, locks): not traced; collect with `--trace=osrt`",
+        "gil": "GIL waits: not traced; collect with `--trace=python-gil` (nsys 2023.4 or newer)",
+        "samples": "CPU samples: none; collect with `--sample=process-tree` where the kernel allows it",
+    }
+    return [NotChecked(code=t, reason=text) for t, text in wanted.items() if profile.table(t) is None]
+
+
+def _warnings(
+    profile: Profile, nested: pl.DataFrame | None, ops: pl.DataFrame, steps: tuple[StepTable, ...]
+) -> list[Warning_]:
+    out = []
+    if not steps:
+        out.append(Warning_(code="no-steps", text="No repeating step was found: totals cover the whole capture, warm-up included. "
+                            "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`)."))
+    shared = _shared_devices(ops)
+    if shared:
+        out.append(Warning_(code="shared-gpu", text=shared))
+    if profile.graphs is not None and profile.graphs.height:
+        out.append(Warning_(code="opaque-graphs", text=f"{profile.graphs.height} CUDA graph replays are recorded as one row each: "
+                            "what runs inside is not visible. Collect with `--cuda-graph-trace=node` to see the kernels."))
+    return out
+
+
+def _shared_devices(ops: pl.DataFrame) -> str:
+    by = ops.group_by("device").agg(pl.col("process").unique()).filter(pl.col("process").list.len() > 1)
+    texts = [
+        f"{len(processes)} processes ({', '.join(str(pid_of(p)) for p in sorted(processes))}) share GPU {device}: "
+        "each one's step includes waiting for the other's kernels"
+        for device, processes in by.iter_rows()
+    ]
+    return "; ".join(texts)

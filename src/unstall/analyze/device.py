@@ -1,0 +1,86 @@
+"""Device operations joined with the host calls that launched them.
+
+In: the profile's kernels, copies, memsets and whole-graph rows, and its API calls.
+Out: one frame, one row a device operation. The join is on (process, correlation id): ids of two processes collide.
+A graph launch is one call with many operations (1:N); a call is never repeated where calls are counted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from unstall.analyze.intervals import Union, union
+from unstall.model import DEVICE_TABLES, Profile
+
+_KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
+COMMUNICATION = r"(?i)nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|rccl"
+"""Kernel names that move data between ranks. NCCL before 2.8.3 has no NVTX, so the kernel's name is what counts."""
+
+
+def device_ops(profile: Profile) -> pl.DataFrame:
+    """One row a device operation, in order of start.
+
+    Columns: ``op`` (row id), ``table``, ``row`` (index in that table), ``start``, ``end``, ``process``, ``device``,
+    ``context``, ``stream``, ``correlation``, ``kind`` (kernel | communication | copy | memset | graph),
+    ``code`` (equal for operations that do the same: a hash of kernel name or copy kind), ``h2d`` (a host-to-device copy),
+    ``thread``, ``api_start``, ``api_end``, ``api_name`` (null where no call is known).
+    """
+    frames = [_table_ops(profile, table) for table in DEVICE_TABLES]
+    ops = pl.concat([f for f in frames if f is not None] or [_no_ops()])
+    ops = ops.sort("start", "end", maintain_order=True).with_columns(op=pl.int_range(pl.len(), dtype=pl.Int64))
+    return _with_launch(ops, profile.api)
+
+
+def _table_ops(profile: Profile, table: str) -> pl.DataFrame | None:
+    frame = profile.table(table)
+    if frame is None:
+        return None
+    kind = {"copies": "copy", "memsets": "memset", "graphs": "graph"}.get(table)
+    label = pl.lit(kind) if kind else _kernel_kind(frame["name"])
+    code = pl.col({"kernels": "name", "copies": "kind"}.get(table, "stream")).hash()
+    return frame.select(
+        *_KEYS, table=pl.lit(table), row=pl.int_range(pl.len(), dtype=pl.Int64), kind=label, code=code,
+        h2d=(pl.col("kind").cast(pl.String) == "HtoD") if table == "copies" else pl.lit(False),
+    )
+
+
+def _kernel_kind(names: pl.Series) -> pl.Series:
+    """``communication`` or ``kernel`` for each row, decided once a distinct name."""
+    distinct = names.unique()
+    talk = distinct.filter(distinct.cast(pl.String).str.contains(COMMUNICATION).fill_null(value=False))
+    flag = names.is_in(talk.implode()) if len(talk) else pl.repeat(False, len(names), eager=True)
+    return pl.select(pl.when(flag).then(pl.lit("communication")).otherwise(pl.lit("kernel"))).to_series()
+
+
+def _no_ops() -> pl.DataFrame:
+    ints = dict.fromkeys((*_KEYS,), pl.Int64)
+    return pl.DataFrame(schema={**ints, "table": pl.String, "row": pl.Int64, "kind": pl.String, "code": pl.UInt64, "h2d": pl.Boolean})
+
+
+def _with_launch(ops: pl.DataFrame, api: pl.DataFrame | None) -> pl.DataFrame:
+    if api is None:
+        null = pl.lit(None, pl.Int64)
+        return ops.with_columns(thread=null, api_start=null, api_end=null, api_name=pl.lit(None, pl.String))
+    calls = api.select(
+        "process", "correlation", "thread", api_start="start", api_end="end", api_name="name"
+    ).unique(["process", "correlation"], keep="first", maintain_order=True)
+    return ops.join(calls, on=["process", "correlation"], how="left", maintain_order="left")
+
+
+def busy(ops: pl.DataFrame, *kinds: str) -> Union:
+    """When at least one operation (of the given kinds, default any) runs: overlap-safe over streams."""
+    rows = ops.filter(pl.col("kind").is_in(kinds)) if kinds else ops
+    return union(rows["start"].to_numpy(), rows["end"].to_numpy())
+
+
+def devices_of(ops: pl.DataFrame, process: int) -> list[int]:
+    """Devices on which a process ran something, the busiest first."""
+    rows = ops.filter(pl.col("process") == process)
+    by = rows.group_by("device").agg((pl.col("end") - pl.col("start")).sum().alias("ns")).sort("ns", descending=True)
+    return [int(d) for d in by["device"] if d is not None]
+
+
+def as_ints(series: pl.Series) -> np.ndarray:  # type: ignore[type-arg]
+    """A column as an int64 array, nulls as -1."""
+    return series.fill_null(-1).to_numpy().astype(np.int64, copy=False)

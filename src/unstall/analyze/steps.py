@@ -1,0 +1,272 @@
+"""Training steps: found for any naming, or without NVTX; warm-up set apart; period of the resource that limits.
+
+In: nested ranges, marks, device operations. Out: one :class:`~unstall.model.StepTable` a process that has steps.
+
+How steps are found, first match wins, a process at a time:
+
+1. ``--step REGEX``: ranges whose name matches.
+2. Ranges of the user whose *name* says step (``step_12``, ``train/step``, ``iteration``, ``ProfilerStep#3``, ``스텝`` …).
+3. Marks whose name says step.
+4. The outermost repeating range that *encloses* others and covers most of the time.
+5. A repeating sequence of phases with no wrapper (``load``, ``forward`` …): a step runs from one first phase to the next.
+6. The periodic sequence of device operations (no NVTX at all).
+
+A step's *host* window runs from its range's start to the next one's; its *GPU* window likewise between the first device
+operations that it launched. Where the host runs ahead (GPU-bound), only the second tells the truth, so the windows are
+taken from the resource with the longer median period.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from unstall.analyze import intervals, periodic
+from unstall.errors import UsageError
+from unstall.model import StepTable
+
+MIN_STEPS = 3
+"""Fewer repetitions than this are not called steps: two periods cannot tell warm-up from steady state."""
+RUN_AHEAD = 1.05
+"""GPU period over host period from which the host is said to run ahead; below, both follow the host."""
+WARM = 1.3
+"""A leading step longer than this times the steady median is warm-up. On the H200 the first step is 2 to 12 times as
+long (library loading, allocation), while steady steps of host-bound loops spread by up to 1.2."""
+COVERAGE = 0.5
+"""An unnamed wrapper must cover this much of the time between its first start and last end to be called a step."""
+
+STEP_NAME = re.compile(
+    r"(?i)(?:^|[^a-z])(?:train(?:ing)?[ _/.:-]?)?(?:step|iter(?:ation)?|minibatch|mini_batch|micro_?batch|ProfilerStep)"
+    r"(?:$|[^a-z])|ProfilerStep|trainstep|(?:^|[^a-z])batch(?:[ _#:-]*[\d*]+)?$|스텝|반복|ステップ|步"
+)
+NOT_A_STEP = re.compile(r"(?i)epoch|optim|sched|lr_?step|load|fetch|copy|h2d|zero_grad|ddp|warm|eval|valid")
+"""Names that hold a step-like word and are something else: ``optimizer.step``, ``lr_scheduler.step``, ``load_batch``."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Step ranges of one process before they are timed: shape ``(n,)`` each, in order."""
+
+    source: str
+    thread: int
+    names: list[str]
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+
+
+def find_steps(
+    ranges: pl.DataFrame | None, marks: pl.DataFrame | None, ops: pl.DataFrame, *, pattern: str | None = None
+) -> tuple[StepTable, ...]:
+    """Steps of each process, the process with the most device time (then host time) first.
+
+    Args:
+        ranges: nested ranges (``analyze.ranges.nest``), or ``None``.
+        marks: NVTX marks, or ``None``.
+        ops: device operations (``analyze.device.device_ops``).
+        pattern: a regular expression that names the step ranges.
+
+    Raises:
+        UsageError: the pattern is not a regular expression, or matches no range.
+    """
+    chosen = _compiled(pattern) if pattern else None
+    processes = _processes(ranges, ops)
+    found = [(p, f) for p in processes if (f := _find(p, ranges, marks, ops, chosen)) is not None]
+    if chosen is not None and not found:
+        raise UsageError(f"--step {pattern}", f"no range repeated {MIN_STEPS} times matches", "See the names in `unstall report`.")
+    return tuple(_timed(p, f, ops.filter(pl.col("process") == p)) for p, f in found)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--step {pattern}", f"not a regular expression ({error})") from error
+
+
+def _processes(ranges: pl.DataFrame | None, ops: pl.DataFrame) -> list[int]:
+    """Processes by device time; those without any only where no process has device work (a CPU capture)."""
+    busy = ops.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns")).sort("ns", descending=True)
+    if busy.height:
+        return busy["process"].to_list()
+    if ranges is None:
+        return []
+    host = ranges.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
+    return host.sort("ns", descending=True)["process"].to_list()
+
+
+def _find(
+    process: int, ranges: pl.DataFrame | None, marks: pl.DataFrame | None, ops: pl.DataFrame, chosen: re.Pattern[str] | None
+) -> _Found | None:
+    own = None if ranges is None else ranges.filter((pl.col("process") == process) & pl.col("closed") & ~pl.col("library"))
+    if chosen is not None:
+        return None if own is None else next(_by_name(own, chosen, None, "regex"), None)
+    mine = ops.filter(pl.col("process") == process)
+    attempts = (
+        () if own is None else _by_name(own, STEP_NAME, NOT_A_STEP, "range"),
+        () if marks is None else _by_mark(marks.filter(pl.col("process") == process)),
+        () if own is None else _by_structure(own, mine),
+        () if own is None else _by_phase(own, mine),
+        _by_kernels(mine),
+    )
+    return next((f for a in attempts for f in a), None)
+
+
+def _by_name(
+    own: pl.DataFrame, wanted: re.Pattern[str], unwanted: re.Pattern[str] | None, source: str
+) -> Iterator[_Found]:
+    """Families that a pattern names: outermost first, then the most numerous."""
+    families = own.group_by("family", "thread").agg(
+        pl.len(), pl.col("depth").min(), pl.col("name").first().cast(pl.String)
+    )
+    for family, thread, _, _, name in families.sort("depth", "len", descending=[False, True]).iter_rows():
+        text = name if source == "regex" else family
+        if wanted.search(text) and not (unwanted and unwanted.search(text)):
+            yield from _sequence(own, family, thread, source)
+
+
+def _by_mark(marks: pl.DataFrame) -> Iterator[_Found]:
+    names = marks.with_columns(pl.col("name").cast(pl.String).str.replace_all(r"\d+", "*").alias("family"))
+    for (family,), rows in names.group_by("family", maintain_order=True):
+        if rows.height > MIN_STEPS and STEP_NAME.search(str(family)) and not NOT_A_STEP.search(str(family)):
+            at = rows["time"].to_numpy()
+            yield _Found(f"marker:{family}", int(rows["thread"][0]), rows["name"].cast(pl.String).to_list()[:-1], at[:-1], at[1:])
+
+
+def _by_structure(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
+    """Unnamed wrappers: an outermost repeating family with children that covers most of its own span."""
+    parents = own.filter(pl.col("id").is_in(own["parent"].drop_nulls().unique().implode()))
+    families = parents.group_by("family", "thread").agg(
+        pl.len(), pl.col("depth").min(), (pl.col("end") - pl.col("start")).sum().alias("ns"),
+        (pl.col("end").max() - pl.col("start").min()).alias("span"),
+    )
+    wide = families.filter((pl.col("len") >= MIN_STEPS) & (pl.col("ns") >= COVERAGE * pl.col("span")))
+    for family, thread, count, _, _, _ in wide.sort("depth", "ns", descending=[False, True]).iter_rows():
+        if count >= MIN_STEPS and not re.search("(?i)epoch", family):
+            yield from _sequence(own, family, thread, "range", feeds=ops)
+
+
+def _by_phase(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
+    """No wrapper: outermost families with equal counts; the one that starts first begins the step."""
+    top = own.filter(pl.col("depth") == 0).group_by("family", "thread").agg(pl.len(), pl.col("start").min())
+    counts = top.group_by("thread", "len").agg(pl.len().alias("families"), pl.col("family").sort_by("start").first())
+    good = counts.filter((pl.col("families") >= 2) & (pl.col("len") >= MIN_STEPS + 1))
+    for thread, _, _, family in good.sort("families", "len", descending=True).iter_rows():
+        for found in _sequence(own, family, thread, "phase", feeds=ops):
+            yield _Found(found.source, thread, found.names[:-1], found.start[:-1], found.start[1:])
+
+
+def _sequence(
+    own: pl.DataFrame, family: str, thread: int, source: str, feeds: pl.DataFrame | None = None
+) -> Iterator[_Found]:
+    """The family's instances on a thread if they follow one another (outermost of recursive ones)."""
+    rows = own.filter((pl.col("family") == family) & (pl.col("thread") == thread)).sort("start")
+    rows = rows.filter(pl.col("depth") == rows["depth"].min())
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    if len(start) < MIN_STEPS or (start[1:] < end[:-1]).any():
+        return
+    if feeds is not None and feeds.height and not _feeds(feeds, start, end):
+        return
+    yield _Found(f"{source}:{family}", int(thread), rows["name"].cast(pl.String).to_list(), start, end)
+
+
+def _feeds(ops: pl.DataFrame, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> bool:
+    """Most device work is launched inside these windows: an unnamed wrapper without it is not the training step."""
+    at = ops["api_start"].fill_null(pl.col("start")).to_numpy() if ops["api_start"].null_count() < ops.height else ops["start"].to_numpy()
+    i = np.searchsorted(start, at, side="right") - 1
+    return bool(((i >= 0) & (at < end[np.maximum(i, 0)])).mean() >= COVERAGE)
+
+
+def _by_kernels(ops: pl.DataFrame) -> Iterator[_Found]:
+    """No usable NVTX: the repeating sequence of device operations, anchored at the operation that opens a period."""
+    anchors = periodic.anchors(ops)
+    if len(anchors) <= MIN_STEPS:
+        return
+    rows = ops[anchors]
+    at = rows["api_start"].fill_null(rows["start"]).to_numpy()
+    order = np.argsort(at, kind="stable")
+    at, thread = at[order], rows["thread"].drop_nulls()
+    names = [f"period {i}" for i in range(len(at) - 1)]
+    yield _Found("kernels", int(thread.mode()[0]) if len(thread) else -1, names, at[:-1], at[1:])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Timing
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
+    frame = pl.DataFrame({"index": np.arange(len(found.start)), "name": found.names, "host_start": found.start, "host_end": found.end})
+    frame = frame.join(_device_spans(found, ops), on="index", how="left", maintain_order="left")
+    host, gpu = _periods(frame, "host_start", "host_end"), _periods(frame, "gpu_start", "gpu_end")
+    limit = "gpu" if gpu is not None and _median(gpu) > RUN_AHEAD * _median(host) else "host"  # type: ignore[arg-type]
+    frame = frame.with_columns(_windows(frame, limit))
+    frame = frame.with_columns(
+        busy_ns=intervals.covered(intervals.union(ops["start"], ops["end"]), frame["start"], frame["end"]),
+        ops=pl.col("ops").fill_null(0),
+    )
+    return StepTable(process, found.thread, found.source, limit, _marked(frame))
+
+
+def _device_spans(found: _Found, ops: pl.DataFrame) -> pl.DataFrame:
+    """First start and last end of the device work launched in each step (any thread of the process), and its count."""
+    at = ops["api_start"].fill_null(ops["start"]).to_numpy() if ops.height else np.empty(0, np.int64)
+    index = np.searchsorted(found.start, at, side="right") - 1
+    last = found.end[-1]
+    inside = (index >= 0) & (at < max(int(last), int(found.start[-1]) + 1))
+    rows = ops.select("start", "end").with_columns(index=pl.Series(index, dtype=pl.Int64)).filter(pl.Series(inside, dtype=pl.Boolean))
+    return rows.group_by("index").agg(gpu_start=pl.col("start").min(), gpu_end=pl.col("end").max(), ops=pl.len().cast(pl.Int64))
+
+
+def _periods(frame: pl.DataFrame, start: str, end: str) -> npt.NDArray[np.int64] | None:
+    """Start-to-start periods, the later half: run-ahead and warm-up have settled by then. ``None`` without device work."""
+    if frame[start].null_count():
+        return None
+    at = frame[start].to_numpy()
+    steps = np.diff(np.append(at, frame[end][-1]))
+    return steps[len(steps) // 2 :] if len(steps) > MIN_STEPS else steps
+
+
+def _median(values: npt.NDArray[np.int64]) -> float:
+    return float(np.median(values))
+
+
+def _windows(frame: pl.DataFrame, limit: str) -> list[pl.Expr]:
+    """Abutting windows on the limiting resource; the last one ends with its own work."""
+    start = "gpu_start" if limit == "gpu" else "host_start"
+    end = "gpu_end" if limit == "gpu" else "host_end"
+    stop = pl.col(start).shift(-1).fill_null(pl.col(end))
+    return [pl.col(start).alias("start"), stop.alias("end"), (stop - pl.col(start)).alias("period_ns")]
+
+
+def _marked(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``warmup`` and ``typical``.
+
+    The last step has no successor, so its window lacks what lies between two steps: it is a sample only where such
+    gaps are under 5 % of a period, and never typical when others are there.
+    """
+    period = frame["period_ns"].to_numpy()
+    warm = _warmup(period)
+    steady = np.arange(len(period)) >= warm
+    low, high = np.percentile(period[steady], [25, 75], method="nearest")
+    typical = steady & (period >= low) & (period <= high)
+    if typical[:-1].any():
+        typical[-1] = False
+    return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(typical))
+
+
+def _warmup(period: npt.NDArray[np.int64]) -> int:
+    """How many leading steps are warm-up: up to the last slow one in an unbroken run (one normal step forgiven)."""
+    half = period[len(period) // 2 :]
+    slow = period > WARM * np.median(half)
+    count, normal = 0, 0
+    for i, is_slow in enumerate(slow[: len(period) // 2]):
+        normal = 0 if is_slow else normal + 1
+        count = i + 1 if is_slow else count
+        if normal > 1:
+            break
+    return count
