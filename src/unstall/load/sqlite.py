@@ -113,7 +113,8 @@ def _nvtx(frame: pl.DataFrame, names: _Names) -> dict[str, pl.DataFrame]:
     python = pl.col("domain") == "Python Periodic Sampling"
     gil = ranges.filter(is_gil).with_columns(
         state=pl.when(pl.col("name").cast(pl.String).str.to_lowercase().str.contains("hold"))
-        .then(pl.lit("holding")).otherwise(pl.lit("waiting"))
+        .then(pl.lit("holding"))
+        .otherwise(pl.lit("waiting"))
     )
     return {
         "ranges": ranges.filter(~is_gil),
