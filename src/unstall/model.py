@@ -264,7 +264,7 @@ class ProfileFacts(Record, kw_only=True):
     producer: str
     producer_version: str
     schema_version: str
-    duration_ns: int
+    duration_ns: int | None  # null where the input does not tell (tables of sums)
     gpus: list[Gpu] = []
     processes: list[Process] = []
     tables: dict[str, int] = {}  # present table → rows; a table that is absent is not listed
@@ -273,22 +273,22 @@ class ProfileFacts(Record, kw_only=True):
 
 
 class RangeRow(Record, kw_only=True):
-    """One range family of one process. ``process`` is the OS pid, as everywhere in the report."""
+    """One range family of one process. ``process`` is the OS pid, null where a table of sums cannot tell."""
 
     name: str
     members: int
     domain: str
     style: str
-    process: int
+    process: int | None
     instances: int
     total_ns: int
     steady_total_ns: int | None
     self_ns: int | None
     avg_ns: float
-    median_ns: float
-    min_ns: int
-    max_ns: int
-    stddev_ns: float
+    median_ns: float | None
+    min_ns: int | None
+    max_ns: int | None
+    stddev_ns: float | None
     gpu_ns: int | None  # device time launched inside, children included; null without device tables
     percent_of_wall: float | None
     share: float | None  # total over the sum of the listed rows without wrappers, percent; null for wrappers
@@ -304,10 +304,10 @@ class KernelRow(Record, kw_only=True):
     instances: int
     total_ns: int
     avg_ns: float
-    median_ns: float
+    median_ns: float | None
     min_ns: int
     max_ns: int
-    stddev_ns: float
+    stddev_ns: float | None
     percent: float
 
 
@@ -317,16 +317,16 @@ class CopyRow(Record, kw_only=True):
     destination: str
     instances: int
     total_ns: int
-    bytes: int
+    bytes: int | None
     gb_per_s: float | None
-    exposed_ns: int  # not hidden behind compute on the same device
+    exposed_ns: int | None  # not hidden behind compute on the same device
 
 
 class MemsetRow(Record, kw_only=True):
     memory: str
     instances: int
     total_ns: int
-    bytes: int
+    bytes: int | None
 
 
 class CallRow(Record, kw_only=True):
@@ -336,10 +336,10 @@ class CallRow(Record, kw_only=True):
     calls: int
     total_ns: int
     avg_ns: float
-    median_ns: float
+    median_ns: float | None
     min_ns: int
     max_ns: int
-    stddev_ns: float
+    stddev_ns: float | None
     percent: float
     callers: list[str] = []  # innermost user ranges in which it was made, most time first
 
@@ -358,7 +358,7 @@ class Period(Record, kw_only=True):
 
 
 class StepsRow(Record, kw_only=True):
-    process: int
+    process: int | None
     source: str
     count: int
     warmup: int
