@@ -35,8 +35,28 @@ def test_counting_numbers_become_a_star(name: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    "conv2d,bf16,sm80,sm_80,float32,resnet50,h2d,h2d_transfer,layer1,3x3,v2,rank_3,gpu 1,upsample_2,writer_3,step,,"
-    "data_load,12ms,step_2x".split(","),
+    [
+        "conv2d",
+        "bf16",
+        "sm80",
+        "sm_80",
+        "float32",
+        "resnet50",
+        "h2d",
+        "h2d_transfer",
+        "layer1",
+        "3x3",
+        "v2",
+        "rank_3",
+        "gpu 1",
+        "upsample_2",
+        "writer_3",
+        "step",
+        "",
+        "data_load",
+        "12ms",
+        "step_2x",
+    ],
 )
 def test_numbers_that_are_part_of_the_name_stay(name: str) -> None:
     assert family(name) == name
