@@ -1,0 +1,83 @@
+"""Find what stalls your GPU, fix it, prove it: the public API, one name a thing, imported when first used.
+
+    profile = unstall.load("run.sqlite")          # tables as Polars frames
+    analysis = unstall.analyze(profile)           # ranges, steps, breakdown
+    report = unstall.diagnose(analysis)           # findings; typed, and JSON through unstall.to_json
+    report = unstall.report_of("run.sqlite")      # all three
+
+A stage is a package that can be called by its own name, so ``unstall.load(path)`` and ``unstall.load.stats`` both work.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from unstall import _version
+
+_STAGES = ("load", "analyze", "diagnose")
+"""Packages whose function of the same name is public."""
+
+_MODEL = (
+    "Analysis", "BreakdownRow", "CallRow", "Category", "Comparison", "CopyRow", "Evidence", "Finding", "FixText", "Gpu",
+    "KernelRow", "MemsetRow", "Meta", "Moved", "NotChecked", "Period", "Process", "Profile", "ProfileFacts", "RangeRow",
+    "RangeShare", "Report", "SampleRow", "StepFigure", "StepTable", "StepsRow", "Warning_", "Where",
+)  # fmt: skip
+_ERRORS = ("CollectionFailed", "GateFailed", "NotAProfile", "ProfileUnreadable", "UnstallError", "UsageError")
+
+_PUBLIC = {
+    **dict.fromkeys(_MODEL, "unstall.model"),
+    **dict.fromkeys(_ERRORS, "unstall.errors"),
+    "report_of": "unstall.pipeline",
+    "from_json": "unstall.report.json",
+    "to_json": "unstall.report.json",
+    "to_markdown": "unstall.report.markdown",
+}
+"""Name → the module that defines it."""
+
+__version__ = _version.VERSION
+__all__ = [*_PUBLIC, *_STAGES, "__version__"]  # noqa: PLE0604 (kept in one place: the table above)
+
+if TYPE_CHECKING:
+    from unstall.analyze import analyze as analyze
+    from unstall.diagnose import diagnose as diagnose
+    from unstall.errors import *  # noqa: F403
+    from unstall.load import load as load
+    from unstall.model import *  # noqa: F403
+    from unstall.pipeline import report_of as report_of
+    from unstall.report.json import from_json as from_json
+    from unstall.report.json import to_json as to_json
+    from unstall.report.markdown import to_markdown as to_markdown
+
+
+def __getattr__(name: str) -> Any:
+    if name in _STAGES:
+        return import_module(f"unstall.{name}")
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'unstall' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Stage(ModuleType):
+    """A stage's package, called by its own name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _Package(ModuleType):
+    """Importing a stage binds its package here, whoever imports it first: the moment at which it becomes callable."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _STAGES and type(value) is ModuleType:
+            value.__class__ = _Stage
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,45 @@
+"""What people and machines get to see: every output renders a :class:`~unstall.model.Report`, and none computes.
+
+``terminal`` is what a command prints. Every module here that defines ``OUTPUT`` is a file format of its own: adding one
+adds its ``--NAME FILE`` to ``unstall report``, and nothing else needs to be told. Comes in: a report. Goes out: text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unstall.model import Report
+
+__all__ = ["Output", "outputs"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file format.
+
+    The module that defines it is imported to build the command line, so what is heavy is imported inside ``render``.
+
+    Attributes:
+        name: of the option, without dashes.
+        help: one line for ``--help``.
+        render: reports → the file's content; called with one report unless ``joins``.
+        joins: several reports can stand in one file.
+    """
+
+    name: str
+    help: str
+    render: Callable[[list[Report]], str | bytes]
+    joins: bool = False
+
+
+@cache
+def outputs() -> tuple[Output, ...]:
+    """Every output of this package, by name."""
+    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
+    return tuple(sorted((m.OUTPUT for m in modules if hasattr(m, "OUTPUT")), key=lambda output: output.name))

@@ -1,0 +1,137 @@
+"""The command line: argument parsing only, one short function a command, and where errors become exit codes.
+
+In: ``sys.argv``. Out: a call into ``unstall.commands`` and an exit code (docs/exit-codes.md). Nothing heavy is imported
+before a command runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NoReturn
+
+import typer
+
+from unstall.errors import UnstallError
+from unstall.report import outputs
+
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h: ours to mend, never a verdict on the profile
+
+app = typer.Typer(
+    name="unstall",
+    help="Find what stalls your GPU, fix it, prove it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Profiles = Annotated[
+    list[str], typer.Argument(metavar="PROFILE", help="Exports (.sqlite), .nsys-rep, .qdstrm, or nsys stats text.")
+]
+Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
+Rank = Annotated[Literal["total", "self", "gpu"], typer.Option("--by", help="What ranks the ranges.")]
+Step = Annotated[
+    str | None, typer.Option("--step", metavar="REGEX", help="Ranges that are the training steps; found without it.")
+]
+Unprofiled = Annotated[
+    float | None,
+    typer.Option("--unprofiled-ms", min=1e-6, metavar="X", help="Step time without the profiler, where you know it."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep what was read of a profile.")]
+
+
+def with_outputs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command`` one ``--NAME FILE`` for every output of ``unstall.report``; it gets them as keywords."""
+    own = inspect.signature(command, eval_str=True)
+    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(
+            o.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None, typer.Option(f"--{o.name}", metavar="FILE", help=f"Write {o.help} (- for standard output).")
+            ],
+        )
+        for o in outputs()
+    ]
+    described: Any = command
+    described.__signature__ = own.replace(parameters=[*kept, *added])
+    described.__annotations__ = {p.name: p.annotation for p in [*kept, *added]}
+    return command
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from unstall._version import VERSION
+
+        typer.echo(f"unstall {VERSION}")
+        raise typer.Exit
+
+
+@app.command()
+@with_outputs
+def report(
+    profiles: Profiles,
+    *,
+    top: Top = 10,
+    by: Rank = "total",
+    step: Step = None,
+    unprofiled_ms: Unprofiled = None,
+    no_cache: NoCache = False,
+    **targets: str,
+) -> None:
+    """Say what takes the time in a profile, where a training step goes, and what stalls the GPU.
+
+    Several profiles give one report each. FILE may hold {name}, which becomes the profile's own name.
+    """
+    from unstall.commands import report as command
+
+    command.run(profiles, targets, top=top, by=by, step=step, unprofiled_ms=unprofiled_ms, cache=not no_cache)
+
+
+@app.command()
+@with_outputs
+def demo(top: Top = 10, by: Rank = "total", **targets: str) -> None:
+    """Show the report of a training run recorded on an H200; needs no GPU, no nsys and no torch."""
+    from unstall.commands import demo as command
+
+    command.run(targets, top=top, by=by)
+
+
+def main() -> NoReturn:
+    """Run the command line. The one place where an error becomes a line on standard error and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot show is no reason to fail
+    try:
+        app(prog_name="unstall")
+    except UnstallError as error:
+        _fail(str(error), error.exit_code)
+    except Exception as error:
+        _crash(error)
+    sys.exit(0)
+
+
+def _crash(error: Exception) -> NoReturn:
+    """What we did not foresee: one line, the traceback only on request."""
+    if os.environ.get("UNSTALL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    what = f"internal error: {type(error).__name__}: {error}"
+    _fail(f"{what}. A fault of unstall: report it with the traceback that UNSTALL_DEBUG=1 shows", INTERNAL_ERROR)
+
+
+def _fail(line: str, code: int) -> NoReturn:
+    from unstall.report.text import shorten, visible
+
+    print(f"unstall: {shorten(visible(line), 1000)}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,47 @@
+"""``unstall demo``: the report of the recorded run, and what the remedy gave when it was measured there.
+
+In: where to write. Out: the same as ``unstall report`` of the recording, framed by two remarks on a terminal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from unstall import demo
+from unstall.commands import report as report_command
+from unstall.commands.files import STDOUT, emitting
+
+INTRODUCTION = """\
+A training loop in PyTorch on an NVIDIA H200 that loads each batch on the main thread, recorded with Nsight Systems.
+This is what `unstall report` says of the recording; it was made elsewhere, nothing runs on a GPU now.
+"""
+
+
+def run(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"]) -> None:
+    """Report on the recorded run."""
+    remarks = STDOUT not in targets.values()
+    if remarks:
+        _say(INTRODUCTION)
+    with demo.recorded() as path:
+        report_command.run([str(path)], targets, top=top, by=by, unprofiled_ms=demo.TRUTH.unprofiled_ms, cache=False)
+    if remarks:
+        _say(_ending())
+
+
+def _ending() -> str:
+    before, after = demo.TRUTH.unprofiled_ms, demo.TRUTH.fixed_ms
+    return (
+        f"\nMeasured there without the profiler: {before} ms a step as it was, {after} ms with {demo.TRUTH.remedy}: "
+        f"{before / after:.1f}×.\nNext: unstall report YOUR_PROFILE.sqlite\n"
+    )
+
+
+def _say(words: str) -> None:
+    from unstall.report.layout import wrap
+    from unstall.report.terminal import make_console
+
+    with emitting() as out:
+        console = make_console(out)
+        for paragraph in words.splitlines():
+            for line in wrap(paragraph, console.width):
+                console.print(line, soft_wrap=True)

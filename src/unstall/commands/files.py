@@ -1,0 +1,81 @@
+"""Where commands write: standard output, and files that are complete or absent.
+
+In: text or bytes and a target as the user typed it (``-``, a path, a path with ``{name}``). Out: nothing, or one clear
+error. A reader that closes the pipe early (``| head``) ends the command quietly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from unstall.errors import UsageError
+
+STDOUT = "-"
+PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program that writes into a closed pipe
+
+
+def place(target: str, profile: str) -> str:
+    """``target`` with ``{name}`` replaced by the profile's name without its ending."""
+    return target.replace("{name}", Path(profile).name.partition(".")[0])
+
+
+@contextlib.contextmanager
+def emitting() -> Iterator[TextIO]:
+    """Standard output, flushed at the end; a closed pipe ends the program."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains while it shuts down
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+def emit(content: str | bytes) -> None:
+    """Write to standard output exactly what is given, as UTF-8."""
+    with emitting() as out:
+        out.flush()
+        out.buffer.write(content.encode() if isinstance(content, str) else content)
+
+
+def write(file: str, content: str | bytes) -> None:
+    """Write a file so that it is there whole or not at all; devices and pipes are written through.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    path = Path(file)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+        else:
+            _replace(path, data)
+    except OSError as error:
+        raise UsageError(
+            file, f"cannot be written ({error.strerror or error})", "Name a file in a folder that exists"
+        ) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Through a temporary file in the same folder, so that the last step is one rename."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as temporary:
+        try:
+            temporary.write(data)
+            temporary.close()
+            Path(temporary.name).chmod(0o666 & ~_umask())
+            Path(temporary.name).replace(path)
+        except BaseException:
+            Path(temporary.name).unlink(missing_ok=True)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,145 @@
+"""The report for a pull request or an issue: GitHub-flavoured Markdown, short, the long tables folded.
+
+In: a :class:`~unstall.model.Report`. Out: text in which names from the profile stand as code and can be nothing else:
+no link, no mention, no HTML, no new table cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from unstall.report import Output, text, words
+
+if TYPE_CHECKING:
+    from unstall.model import BreakdownRow, Finding, Report, StepsRow
+
+ROWS = 10  # a comment is skimmed; the JSON holds the rest
+LONGEST_NAME = 120
+
+
+def to_markdown(report: Report) -> str:
+    """The report as one Markdown section."""
+    parts = [
+        _title(report),
+        prose(words.verdict(report)),
+        *_steps(report),
+        *_findings(report),
+        _ranges(report),
+        _kernels(report),
+    ]
+    parts += [_list("Warnings", [(w.code, w.text) for w in report.warnings])]
+    parts += [_list("Not checked", [(n.code, n.reason) for n in report.not_checked])]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def code(name: str) -> str:
+    """A name as inline code that nothing in it can end: fenced by more backticks than it holds."""
+    safe = text.shorten(text.visible(name), LONGEST_NAME)
+    fence = "`" * (max(map(len, re.findall(r"`+", safe)), default=0) + 1)
+    pad = " " if safe[:1] in ("`", "") or safe[-1:] == "`" else ""
+    return f"{fence}{pad}{safe}{pad}{fence}"
+
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
+
+
+def prose(sentence: str) -> str:
+    """A sentence that may quote names, shown as it is: Markdown's and HTML's own signs are escaped."""
+    return _MARKUP.sub(
+        lambda m: f"&#{ord(m.group())};" if m.group() in "<>&@#" else "\\" + m.group(), text.visible(sentence)
+    )
+
+
+def _title(report: Report) -> str:
+    facts = report.profile
+    about = [f"{facts.producer} {facts.producer_version}".strip(), *dict.fromkeys(gpu.name for gpu in facts.gpus)]
+    return f"### unstall: {code(PurePath(facts.path).name)}\n\n{prose(' · '.join(about))}"
+
+
+def _steps(report: Report) -> list[str]:
+    return [_step(s, b) for s, b in zip(report.steps, report.breakdown, strict=False)]
+
+
+def _step(steps: StepsRow, row: BreakdownRow) -> str:
+    facts = [f"median of {text.plural(steps.count - steps.warmup, 'steady step')}", f"process {steps.process}"]
+    facts += [f"{text.plural(steps.warmup, 'warm-up step')} left out"] if steps.warmup else []
+    facts += [f"{text.duration(steps.unprofiled_ns)} without the profiler"] if steps.unprofiled_ns is not None else []
+    head = f"**Step {text.duration(steps.period_ns.median)}** ({', '.join(facts)})"
+    cells = [
+        (words.category(c.name), text.ms(c.ns), text.percent(c.percent))
+        for c in [*words.on_device(row), *words.on_host(row)]
+    ]
+    return f"{head}\n\n" + _table(("where it goes", "ms", "share"), cells)
+
+
+def _findings(report: Report) -> list[str]:
+    return [_finding(f, i) for i, f in enumerate((f for f in report.findings if f.main), 1)]
+
+
+def _finding(finding: Finding, number: int) -> str:
+    where = finding.where.range or finding.where.call or finding.where.kernel
+    stakes = [f"costs {text.duration(finding.cost_ns_per_step)} a step" + (f" in {code(where)}" if where else "")]
+    if finding.predicted_step_ns is not None:
+        gain = f", {text.speedup(finding.predicted_speedup)}" if finding.predicted_speedup is not None else ""
+        stakes.append(f"predicted with the fix {text.duration(finding.predicted_step_ns)}{gain}")
+    stakes.append(f"confidence {finding.confidence}")
+    lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
+    lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]
+    return "\n".join([*lines, f"- Fix ({finding.fix.safety}): {prose(finding.fix.title)}. {prose(finding.fix.text)}"])
+
+
+def _ranges(report: Report) -> str:
+    rows = [r for r in report.ranges or [] if not r.wrapper and not r.library]
+    head = ("range", "count", "total ms", "share", "avg ms", "GPU ms")
+    cells = [
+        (
+            code(r.name),
+            text.count(r.instances),
+            text.ms(r.total_ns),
+            text.percent(r.share),
+            text.ms(r.avg_ns),
+            text.ms(r.gpu_ns),
+        )
+        for r in rows[:ROWS]
+    ]
+    return _folded("Ranges by total time, wrappers left out", _table(head, cells), len(rows))
+
+
+def _kernels(report: Report) -> str:
+    rows = report.kernels or []
+    cells = [
+        (
+            code(text.kernel_name(r.name)),
+            text.count(r.instances),
+            text.ms(r.total_ns),
+            text.percent(r.percent),
+            text.us(r.avg_ns),
+        )
+        for r in rows[:ROWS]
+    ]
+    return _folded("Kernels", _table(("kernel", "count", "total ms", "share", "avg µs"), cells), len(rows))
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *escaped))
+
+
+def _folded(title: str, table: str, rows: int) -> str:
+    if not rows:
+        return ""
+    shown = f" ({ROWS} of {rows})" if rows > ROWS else ""
+    return f"<details><summary>{title}{shown}</summary>\n\n{table}\n\n</details>"
+
+
+def _list(title: str, notes: list[tuple[str, str]]) -> str:
+    return f"**{title}**\n\n" + "\n".join(f"- {code(c)}: {prose(t)}" for c, t in notes) if notes else ""
+
+
+OUTPUT = Output(
+    "markdown", "the report as Markdown, for a pull request", lambda rs: "\n".join(map(to_markdown, rs)), joins=True
+)

@@ -1,0 +1,143 @@
+"""The tables that a terminal shows: ranges, kernels, copies, CUDA calls, each cut to what people look at.
+
+In: a :class:`~unstall.model.Report`, a width, how many rows. Out: lines. A column whose figures are all unknown is left
+out; where the width does not suffice, the least wanted columns are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from rich.text import Text
+
+from unstall.report import text
+from unstall.report.layout import Column, heading, table, wrap
+
+if TYPE_CHECKING:
+    from unstall.model import RangeRow, Report
+
+By = Literal["total", "self", "gpu"]
+
+CALLS_SHOWN = 5  # CUDA calls are context, not the ranking people came for
+
+
+def ranges(report: Report, width: int, top: int, by: By) -> Iterator[Text]:
+    """The user's ranges, ranked."""
+    if report.ranges is None:
+        return
+    rows = ranked(report.ranges, by)
+    yield from heading("RANGES", _ranges_detail(report.ranges, rows, by), width)
+    if not rows:
+        return
+    shown = rows[: top or None]
+    several = len({r.process for r in rows}) > 1
+    yield from table(Column("range", [_range_name(r) for r in shown]), _range_columns(shown, by, several), width)
+    yield from _more(len(rows) - len(shown), width)
+
+
+def ranked(rows: list[RangeRow], by: By) -> list[RangeRow]:
+    """The user's ranges without wrappers, most first; a library's own only where the user has none."""
+    kept = [r for r in rows if not r.wrapper]
+    own = [r for r in kept if not r.library] or kept
+    key = {"total": lambda r: r.total_ns, "self": lambda r: r.self_ns or 0, "gpu": lambda r: r.gpu_ns or 0}[by]
+    return sorted(own, key=key, reverse=True)
+
+
+def _ranges_detail(everything: list[RangeRow], rows: list[RangeRow], by: By) -> str:
+    detail = (
+        [f"by {by if by != 'gpu' else 'GPU'} time"]
+        if rows
+        else ["none but wrappers" if everything else "none recorded"]
+    )
+    if any(r.share is not None for r in rows):
+        detail.append("share: of the sum of these rows")
+    wrappers = list(dict.fromkeys(f"{r.name} ({text.count(r.instances)})" for r in everything if r.wrapper))
+    if wrappers:
+        detail.append(f"wrappers left out: {', '.join(text.shorten(w, 40) for w in wrappers[:4])}")
+    hidden = sum(r.library for r in everything) - sum(r.library for r in rows)
+    return "; ".join([*detail, f"{text.plural(hidden, 'library range')} left out"] if hidden else detail)
+
+
+def _range_name(row: RangeRow) -> str:
+    return f"{row.domain}:{row.name}" if row.domain else row.name
+
+
+def _range_columns(rows: list[RangeRow], by: By, several: bool) -> list[Column]:
+    def figures(title: str, cells: Sequence[float | None], rank: int, style: str = "") -> list[Column]:
+        return [Column(title, [text.ms(c) for c in cells], style, rank)] if any(c is not None for c in cells) else []
+
+    chosen = {by: "bold"}
+    return [
+        *([Column("pid", [str(r.process) for r in rows])] if several else []),
+        Column("count", [text.count(r.instances) for r in rows], rank=3),
+        Column("total ms", [text.ms(r.total_ns) for r in rows], chosen.get("total", "")),
+        *figures("steady ms", [r.steady_total_ns for r in rows], 2),
+        *([Column("share %", [text.share(r.share) for r in rows])] if any(r.share is not None for r in rows) else []),
+        *figures("self ms", [r.self_ns for r in rows], 0 if by == "self" else 5, chosen.get("self", "")),
+        *figures("GPU ms", [r.gpu_ns for r in rows], 0 if by == "gpu" else 1, chosen.get("gpu", "")),
+        *figures("avg ms", [r.avg_ns for r in rows], 4),
+        *figures("median ms", [r.median_ns for r in rows], 6),
+        *figures("min ms", [r.min_ns for r in rows], 8),
+        *figures("max ms", [r.max_ns for r in rows], 7),
+    ]
+
+
+def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
+    """The kernels that took most of the device's time."""
+    rows = report.kernels
+    if not rows:
+        return
+    shown = rows[: top or None]
+    yield from heading(
+        "KERNELS", f"{text.plural(sum(r.instances for r in rows), 'run')} of {text.plural(len(rows), 'kernel')}", width
+    )
+    columns = [
+        Column("count", [text.count(r.instances) for r in shown]),
+        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
+        Column("share %", [text.share(r.percent) for r in shown]),
+        Column("avg µs", [text.us(r.avg_ns) for r in shown]),
+        Column("median µs", [text.us(r.median_ns) for r in shown], rank=2),
+        Column("max µs", [text.us(r.max_ns) for r in shown], rank=1),
+    ]
+    yield from table(Column("kernel", [text.kernel_name(r.name) for r in shown]), columns, width)
+    yield from _more(len(rows) - len(shown), width)
+
+
+def copies(report: Report, width: int, top: int) -> Iterator[Text]:
+    """Copies by direction and kind of memory."""
+    if not report.copies:
+        return
+    shown = report.copies[: top or None]
+    yield from heading("COPIES", "exposed: the part that no kernel on the same GPU hides", width)
+    columns = [
+        Column("count", [text.count(r.instances) for r in shown]),
+        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
+        Column("exposed ms", [text.ms(r.exposed_ns) for r in shown]),
+        Column("size", [text.size(r.bytes) for r in shown]),
+        Column("GB/s", [text.number(r.gb_per_s, 2) for r in shown]),
+    ]
+    yield from table(Column("copy", [f"{r.kind} {r.source} → {r.destination}" for r in shown]), columns, width)
+    yield from _more(len(report.copies) - len(shown), width)
+
+
+def calls(report: Report, width: int, top: int) -> Iterator[Text]:
+    """The CUDA calls that took most of the host's time."""
+    if not report.api:
+        return
+    shown = report.api[: min(top, CALLS_SHOWN) or None]
+    yield from heading("CUDA CALLS", "time on the host, waiting included", width)
+    columns = [
+        Column("calls", [text.count(r.calls) for r in shown]),
+        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
+        Column("share %", [text.share(r.percent) for r in shown]),
+        Column("avg µs", [text.us(r.avg_ns) for r in shown]),
+        Column("median µs", [text.us(r.median_ns) for r in shown], rank=2),
+        Column("max µs", [text.us(r.max_ns) for r in shown], rank=1),
+    ]
+    yield from table(Column("call", [r.name for r in shown]), columns, width)
+    yield from _more(len(report.api) - len(shown), width)
+
+
+def _more(left: int, width: int) -> list[Text]:
+    return wrap(f"{text.count(left)} more: --top 0 shows all", width, "dim", first="  … ") if left > 0 else []

@@ -1,0 +1,239 @@
+"""The report as a terminal shows it: dense, aligned, readable at 80 columns, the same text without colour in a pipe.
+
+In: a :class:`~unstall.model.Report`, how many rows to show and by what to rank them. Out: lines on a file. Decides
+order and wording only; every figure is the report's. Layout and the taming of names are in ``unstall.report.layout``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from unstall.model import Category
+from unstall.report import tables, text, words
+from unstall.report.layout import Column, bar, dotted, fit, heading, spark, sticky, table, wrap
+from unstall.report.tables import By
+
+if TYPE_CHECKING:
+    from unstall.model import BreakdownRow, Finding, Report, StepsRow
+
+WIDEST = 160  # wider lines are harder to follow from a name to its figures
+LONGEST_BAR = 60  # cells: longer ones add ink, not information
+LONGEST_TEXT = 600  # of a warning: a name of thousands of letters in it must not fill the screen
+EVIDENCE_SHOWN = 3
+
+COLOURS = {
+    "gpu_compute": "green",
+    "exposed_communication": "magenta",
+    "exposed_copy": "yellow",
+    "other_process": "cyan",
+    "data_loading": "red",
+    "": "bright_black",
+}
+
+
+def show(report: Report, file: IO[str] | None = None, *, top: int = 10, by: By = "total") -> None:
+    """Write the report to ``file`` (standard output by default). ``top`` rows a table, 0 for all of them."""
+    console = make_console(file)
+    for line in lines(report, min(console.width, WIDEST), top=top, by=by, unicode=_unicode(console)):
+        console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def make_console(file: IO[str] | None = None) -> Console:
+    """A console that is 80 wide in a pipe, whatever terminal the other streams are on; ``COLUMNS`` overrides."""
+    console = Console(file=file)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        console.width = max(int(columns), 40)
+    elif not console.file.isatty():
+        console.width = 80
+    return console
+
+
+def _unicode(console: Console) -> bool:
+    return console.encoding.lower().startswith("utf")
+
+
+def lines(report: Report, width: int, *, top: int = 10, by: By = "total", unicode: bool = True) -> Iterator[Text]:
+    """The whole report, line by line, none longer than ``width`` cells."""
+    yield from _facts(report, width)
+    yield Text()
+    yield from wrap(words.verdict(report), width, "bold")
+    for steps, row in zip(report.steps[: top or None], report.breakdown[: top or None], strict=False):
+        yield from _step(steps, width, several=len(report.steps) > 1, unicode=unicode)
+        yield from _breakdown(report, row, width, unicode)
+    yield from _findings(report, width)
+    yield from tables.ranges(report, width, top, by)
+    yield from tables.kernels(report, width, top)
+    yield from tables.copies(report, width, top)
+    yield from tables.calls(report, width, top)
+    yield from _notes("WARNINGS", [(w.code, w.text) for w in report.warnings], width, "yellow")
+    yield from _notes("NOT CHECKED", [(n.code, n.reason) for n in report.not_checked], width, "dim")
+
+
+# -- what was captured ------------------------------------------------------------------------------------------------
+
+
+def _facts(report: Report, width: int) -> Iterator[Text]:
+    facts = report.profile
+    producer = " ".join(p for p in (facts.producer, facts.producer_version) if p)
+    head = fit(PurePath(facts.path).name or facts.path, width)
+    lasted = f"{text.duration(facts.duration_ns)} captured" if facts.duration_ns else ""
+    yield from _first_bold(dotted([head, producer, lasted]), len(head), width)
+    machine = [*_gpus(report), *_processes(report), *([f"rank {facts.rank}"] if facts.rank is not None else [])]
+    if machine:
+        yield from wrap(dotted(machine), width)
+    held = [sticky(text.plural(facts.tables[t], word)) for t, word in words.TABLES.items() if facts.tables.get(t)]
+    if held:
+        yield from wrap(dotted(held), width, "dim")
+
+
+def _first_bold(line: str, length: int, width: int) -> list[Text]:
+    out = wrap(line, width)
+    out[0].stylize("bold", 0, length)
+    return out
+
+
+def _gpus(report: Report) -> list[str]:
+    """GPUs of one name as one: ``2 × NVIDIA H200``."""
+    names = [gpu.name for gpu in report.profile.gpus]
+    return [f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names)]
+
+
+def _processes(report: Report, most: int = 4) -> list[str]:
+    shown = [f"{PurePath(p.name).name or 'process'} (pid {p.process})" for p in report.profile.processes[:most]]
+    left = len(report.profile.processes) - most
+    return [*shown, f"{left} more processes"] if left > 0 else shown
+
+
+# -- the step and where it goes ---------------------------------------------------------------------------------------
+
+
+def _step(steps: StepsRow, width: int, *, several: bool, unicode: bool) -> Iterator[Text]:
+    who = f" of pid {steps.process}" if several else ""
+    period = steps.period_ns
+    steady = f"{text.plural(steps.count - steps.warmup, 'steady step')} ({steps.source})"
+    spread = sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms")
+    pace = f"the {'GPU' if steps.limit == 'gpu' else steps.limit} sets the pace"
+    yield from heading(
+        sticky(f"STEP{who} {text.duration(period.median)}"), f"median of {steady}; {spread}; {pace}", width
+    )
+    if unicode and len(steps.samples_ns) > 2:
+        yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
+    yield from wrap("; ".join(_step_facts(steps)), width, first="  ")
+    yield from wrap(_unprofiled(steps), width, first="  ")
+
+
+def _step_facts(steps: StepsRow) -> list[str]:
+    facts = [f"host {sticky(text.duration(steps.host_ns))} in its own range"]
+    if steps.gpu_busy_ns is not None:
+        facts.append(f"GPU busy {sticky(text.duration(steps.gpu_busy_ns))}")
+    if steps.kernels_per_step is not None:
+        facts.append(f"{text.count(steps.kernels_per_step)} GPU operations a step")
+    if steps.warmup:
+        named = ", ".join(steps.warmup_steps[:3]) + (" …" if len(steps.warmup_steps) > 3 else "")
+        facts.append(
+            f"warm-up left out: {named or text.plural(steps.warmup, 'step')} ({sticky(text.duration(steps.warmup_ns))})"
+        )
+    if steps.confidence != "high":
+        facts.append(f"confidence in these steps: {steps.confidence}")
+    return facts
+
+
+def _unprofiled(steps: StepsRow) -> str:
+    if steps.unprofiled_ns is None:
+        return "without the profiler: not known (tracing lengthens steps; give it with --unprofiled-ms)"
+    return f"without the profiler: {sticky(text.duration(steps.unprofiled_ns))}"
+
+
+def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> Iterator[Text]:
+    yield from heading("WHERE IT GOES", f"every nanosecond of a {sticky(text.duration(row.step_ns))} step once", width)
+    device, host = words.on_device(row), words.on_host(row)
+    label = "GPU idle, while the host is" if words.has_device(report) else "host"
+    idle = Category(name="", ns=sum(c.ns for c in host), percent=sum(c.percent for c in host))
+    shown = [*device, idle, *host]
+    names = [*(words.category(c.name) for c in device), label, *("  " + words.category(c.name) for c in host)]
+    columns = [Column("ms", [text.ms(c.ns) for c in shown]), Column("%", [text.share(c.percent) for c in shown])]
+    block = table(Column("", names), columns, width)
+    start = max(line.cell_len for line in block) + 2
+    for line, category in zip(block[1:], shown, strict=True):
+        line.append(" " * (start - line.cell_len))
+        yield _with_bar(line, category, width - start, unicode)
+
+
+def _with_bar(line: Text, category: Category, room: int, unicode: bool) -> Text:
+    """The row, its bar, and behind it the ranges in which the time was spent."""
+    longest = min(max(room * 2 // 3, room - 48), LONGEST_BAR)
+    drawn = bar(category.percent / 100, longest, unicode)
+    line.append(drawn, COLOURS.get(category.name, "blue"))
+    where = ", ".join(r.name for r in category.ranges)
+    return line.append(" " + fit(where, room - len(drawn) - 1), "dim") if where else line
+
+
+# -- findings ---------------------------------------------------------------------------------------------------------
+
+
+def _findings(report: Report, width: int) -> Iterator[Text]:
+    main, side = [f for f in report.findings if f.main], [f for f in report.findings if not f.main]
+    if main:
+        yield from heading("FINDINGS", "most to gain first", width)
+    for i, finding in enumerate(main, 1):
+        yield from _finding(finding, i, width)
+    if side:
+        yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
+    for finding in side:
+        yield from wrap(f"{finding.title}{_where(finding)} [{finding.code}]", width, first="  · ")
+
+
+def _finding(finding: Finding, number: int, width: int) -> Iterator[Text]:
+    label = f"  {number} "
+    yield from wrap(f"{finding.title} [{finding.code}]", width, "bold", first=label)
+    yield from wrap(_stakes(finding), width, first="    ")
+    for evidence in finding.evidence[:EVIDENCE_SHOWN]:
+        yield from wrap(evidence.text, width, "dim", first="    · ")
+    yield from wrap(f"{finding.fix.title} ({finding.fix.safety}). {finding.fix.text}", width, "green", first="    fix ")
+    if finding.overlaps:
+        yield from wrap(f"partly the same time as {', '.join(finding.overlaps)}", width, "dim", first="    ")
+
+
+def _stakes(finding: Finding) -> str:
+    parts = [f"costs {sticky(text.duration(finding.cost_ns_per_step))} a step{_where(finding)}"]
+    if finding.predicted_step_ns is not None:
+        parts.append(
+            f"step predicted with the fix {sticky(text.duration(finding.predicted_step_ns))}{_interval(finding)}"
+        )
+    if finding.predicted_speedup is not None:
+        parts.append(text.speedup(finding.predicted_speedup))
+    return "; ".join(
+        [*parts, f"confidence {finding.confidence}", *([f"then {finding.next_limit}"] if finding.next_limit else [])]
+    )
+
+
+def _interval(finding: Finding) -> str:
+    low, high = finding.predicted_low_ns, finding.predicted_high_ns
+    return (
+        ""
+        if low is None or high is None
+        else sticky(f" ({text.ms(low)} to {text.ms(high)} ms)").replace("\u00a0(", " (")
+    )
+
+
+def _where(finding: Finding) -> str:
+    where = finding.where
+    named = [f"in {where.range}"] if where.range else []
+    named += [f"kernel {text.shorten(text.kernel_name(where.kernel), 60)}"] if where.kernel else []
+    named += [f"call {where.call}"] if where.call else []
+    named += [f"pid {where.process}"] if where.process is not None else []
+    return " " + ", ".join(named) if named else ""
+
+
+def _notes(title: str, notes: list[tuple[str, str]], width: int, style: str) -> Iterator[Text]:
+    if notes:
+        yield from heading(title, "", width)
+    for code, note in notes:
+        yield from wrap(f"{code}: {text.shorten(note, LONGEST_TEXT)}", width, style, first="  ", indent=4)

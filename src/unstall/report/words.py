@@ -1,0 +1,117 @@
+"""The words that every output shares: names of categories and tables, and the verdict in a sentence or two.
+
+In: the report. Out: plain strings, names in them as they came (outputs escape what they show). Computes nothing but
+sums of the breakdown's own figures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unstall.report import text
+
+if TYPE_CHECKING:
+    from unstall.model import BreakdownRow, Category, Finding, Report, StepsRow
+
+CATEGORIES = {
+    "gpu_compute": "GPU compute",
+    "exposed_communication": "exposed communication",
+    "exposed_copy": "exposed copies",
+    "other_process": "GPU used by another process",
+    "sync": "waiting in a sync call",
+    "alloc": "allocating memory",
+    "copy_call": "in copy calls",
+    "launch": "launching",
+    "gil_wait": "waiting for the GIL",
+    "data_loading": "data loading",
+    "checkpoint": "saving or logging",
+    "file_io": "file I/O",
+    "lock_wait": "waiting on a lock",
+    "python_cpu": "Python and CPU work",
+    "unknown": "not explained",
+}
+ON_DEVICE = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process")
+
+TABLES = {
+    "ranges": "range",
+    "kernels": "kernel",
+    "copies": "copy",
+    "memsets": "memset",
+    "graphs": "graph replay",
+    "api": "CUDA call",
+    "osrt": "OS call",
+    "library": "library call",
+    "gil": "GIL row",
+    "samples": "CPU sample",
+    "gpu_metrics": "GPU metric row",
+}
+
+BUSY_ENOUGH = (
+    85.0  # percent of the step: above it a sentence about idling would mislead; findings keep the exact figures
+)
+
+
+def category(name: str) -> str:
+    """A category's label; one that is not known here keeps its code."""
+    return CATEGORIES.get(name, name.replace("_", " "))
+
+
+def on_device(row: BreakdownRow) -> list[Category]:
+    """The categories in which the GPU works, as the report orders them."""
+    return [c for c in row.categories if c.name in ON_DEVICE]
+
+
+def on_host(row: BreakdownRow) -> list[Category]:
+    """The categories that split the GPU's idle time by what the host did, most first."""
+    return sorted((c for c in row.categories if c.name not in ON_DEVICE), key=lambda c: -c.ns)
+
+
+def has_device(report: Report) -> bool:
+    """Whether the capture holds device work; without it nothing can be said of the GPU, idle or not."""
+    return report.device_total_ns is not None and report.device_total_ns > 0
+
+
+def verdict(report: Report) -> str:
+    """What holds the step back, in a sentence or two."""
+    if not report.steps or not report.breakdown:
+        return _without_steps(report)
+    sentence = _of_step(report, report.steps[0], report.breakdown[0])
+    first = next((f for f in report.findings if f.main), None)
+    return f"{sentence} {_prediction(first)}".strip() if first else sentence
+
+
+def _without_steps(report: Report) -> str:
+    what = "No repeating step in this capture, so nothing is said of a step's time: the tables are totals."
+    top = next((r for r in report.ranges or [] if not r.wrapper and not r.library), None)
+    if top is None or top.share is None:
+        return what
+    most = f"{text.ms(top.total_ns)} ms, {text.percent(top.share)} of the ranges listed"
+    return f"{what} The largest is {top.name}: {most}."
+
+
+def _of_step(report: Report, steps: StepsRow, row: BreakdownRow) -> str:
+    step = text.duration(row.step_ns)
+    idle = sum(c.percent for c in on_host(row))
+    if not has_device(report):
+        return f"No GPU work was captured: of a {step} step, {_most(on_host(row))}."
+    if idle <= 100 - BUSY_ENOUGH:
+        return (
+            f"The GPU works {text.rough_percent(100 - idle)} of a {step} step: its kernels set the pace, not the host."
+        )
+    return f"The GPU idles {text.rough_percent(idle)} of a {step} step: {_most(on_host(row))}."
+
+
+def _most(categories: list[Category]) -> str:
+    """The largest category and the range it is in."""
+    if not categories:
+        return "nothing stands out"
+    most = categories[0]
+    where = f" ({most.ranges[0].name})" if most.ranges else ""
+    return f"{text.duration(most.ns)} of it {category(most.name)}{where}"
+
+
+def _prediction(finding: Finding) -> str:
+    if finding.predicted_step_ns is None or finding.predicted_speedup is None:
+        return ""
+    figure = f"{text.duration(finding.predicted_step_ns)} a step, {text.speedup(finding.predicted_speedup)}"
+    return f"Predicted with the first remedy ({finding.fix.title}): {figure}."
