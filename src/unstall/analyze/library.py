@@ -1,0 +1,35 @@
+"""Which ranges a library wrote, not the user: they are attributed and totalled, but never taken for steps or phases.
+
+In: domains and names. Out: flags. Decided by text alone, so these are heuristics; each pattern says whose it is.
+Ranges that PyTorch writes about the *script* (``ProfilerStep#3``, ``enumerate(DataLoader)…``, ``Optimizer.step#…``) are
+kept with the user's: they say what the script does.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+DOMAINS = (
+    "NCCL|CCCL|CUB|Thrust|cuBLAS\\w*|cuDNN|cuFFT|cuSPARSE\\w*|cuSOLVER\\w*|cuTENSOR\\w*|NVSHMEM\\w*|UCX|MPI|OpenMP|"
+    "TensorRT|TorchInductor|TSL|XLA|libcudf|libkvikio|GIL Trace"
+)
+"""Domains that libraries register (whole name, any case)."""
+
+NAMES = (
+    r"(?:cub|thrust|cuda|cccl)::",  # CCCL: cub::DeviceScan, thrust::sort
+    r"(?:p?nccl|cublas|cublasLt|cudnn|cufft|cusparse|cusolver|cutensor|nvshmem)[A-Z_]\w*",  # ncclAllReduce, cudnnConv…
+    r"nccl:|gloo:|c10d::|record_param_comms",  # torch.distributed about its own collectives
+    r"(?:aten|prim|quantized|torchvision|torchaudio|inductor|triton)::\w",  # emit_nvtx: an operator
+    r"\w+::\w[^ ]*, (?:seq|op_id) = ",  # emit_nvtx: an operator of any other namespace
+    r"autograd::engine|torch::autograd::|\w+Backward\d*(?:, |$)",  # autograd's own nodes
+    r"Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction|TorchDynamo|InductorBenchmarker",  # torch.compile
+    r"XlaModule|TSL:|Thunk:",  # XLA
+)
+"""Beginnings of names that libraries write."""
+
+
+def is_library(domain: pl.Expr, name: pl.Expr) -> pl.Expr:
+    """Whether a range with this domain and name (text) was written by a library."""
+    by_domain = domain.str.contains(rf"^(?i:{DOMAINS})$")
+    by_name = name.str.contains(rf"^(?:{'|'.join(NAMES)})")
+    return (by_domain | by_name).fill_null(value=False)
