@@ -56,7 +56,11 @@ def analyze(profile: Profile, *, step: str | None = None, unprofiled_ns: int | N
 
 
 def _report(
-    profile: Profile, nested: pl.DataFrame | None, ops: pl.DataFrame, steps: tuple[StepTable, ...], unprofiled_ns: int | None
+    profile: Profile,
+    nested: pl.DataFrame | None,
+    ops: pl.DataFrame,
+    steps: tuple[StepTable, ...],
+    unprofiled_ns: int | None,
 ) -> Report:
     from unstall import _version
 
@@ -98,9 +102,16 @@ def facts(profile: Profile, steps: tuple[StepTable, ...] = ()) -> ProfileFacts:
     """What was captured: file, producer, GPUs, processes, and which tables are there with how many rows."""
     meta = profile.meta
     return ProfileFacts(
-        path=meta.path, producer=meta.producer, producer_version=meta.producer_version, schema_version=meta.schema_version,
-        duration_ns=meta.duration_ns, gpus=_gpus(profile), processes=_processes(profile, steps),
-        tables={t: frame.height for t in TABLES if (frame := profile.table(t)) is not None}, rank=meta.rank, host=meta.host,
+        path=meta.path,
+        producer=meta.producer,
+        producer_version=meta.producer_version,
+        schema_version=meta.schema_version,
+        duration_ns=meta.duration_ns,
+        gpus=_gpus(profile),
+        processes=_processes(profile, steps),
+        tables={t: frame.height for t in TABLES if (frame := profile.table(t)) is not None},
+        rank=meta.rank,
+        host=meta.host,
     )
 
 
@@ -108,9 +119,14 @@ def _gpus(profile: Profile) -> list[Gpu]:
     if profile.gpus is None:
         return []
     return [
-        Gpu(device=g["device"], name=str(g["name"]), sm_count=g["sm_count"], memory_bytes=g["memory_bytes"],
+        Gpu(
+            device=g["device"],
+            name=str(g["name"]),
+            sm_count=g["sm_count"],
+            memory_bytes=g["memory_bytes"],
             memory_bandwidth_bytes_per_s=g["memory_bandwidth_bytes_per_s"],
-            compute_capability=f"{g['compute_major']}.{g['compute_minor']}" if g["compute_major"] is not None else None)
+            compute_capability=f"{g['compute_major']}.{g['compute_minor']}" if g["compute_major"] is not None else None,
+        )
         for g in profile.gpus.iter_rows(named=True)
     ]
 
@@ -125,7 +141,8 @@ def _processes(profile: Profile, steps: tuple[StepTable, ...]) -> list[Process]:
     names = {} if profile.processes is None else dict(profile.processes.select("process", "name").iter_rows())
     stepping = {s.process for s in steps}
     rows = [
-        Process(process=pid_of(p), name=str(names.get(p) or ""), has_steps=p in stepping, kernels=launched.get(p, 0)) for p in seen
+        Process(process=pid_of(p), name=str(names.get(p) or ""), has_steps=p in stepping, kernels=launched.get(p, 0))
+        for p in seen
     ]
     return sorted(rows, key=lambda r: (not r.has_steps, -r.kernels, r.process))
 
@@ -136,14 +153,23 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
     warm = frame.filter(pl.col("warmup"))
     has_ops = bool(frame["ops"].sum())
     return StepsRow(
-        process=pid_of(steps.process), source=steps.source, count=frame.height, warmup=warm.height,
-        period_ns=Period(median=int(np.median(period)), p10=int(np.percentile(period, 10)), p90=int(np.percentile(period, 90))),
-        samples_ns=[int(x) for x in period], unprofiled_ns=unprofiled_ns,
+        process=pid_of(steps.process),
+        source=steps.source,
+        count=frame.height,
+        warmup=warm.height,
+        period_ns=Period(
+            median=int(np.median(period)), p10=int(np.percentile(period, 10)), p90=int(np.percentile(period, 90))
+        ),
+        samples_ns=[int(x) for x in period],
+        unprofiled_ns=unprofiled_ns,
         host_ns=int(np.median((steady["host_end"] - steady["host_start"]).to_numpy())),
         gpu_busy_ns=int(np.median(steady["busy_ns"].to_numpy())) if has_ops else None,
         kernels_per_step=float(np.median(steady["ops"].to_numpy())) if has_ops else None,
-        warmup_steps=warm["name"].to_list(), warmup_ns=int(warm["period_ns"].sum()), limit=steps.limit,
-        host_period_ns=_period(steady, "host_start"), gpu_period_ns=_period(steady, "gpu_start"),
+        warmup_steps=warm["name"].to_list(),
+        warmup_ns=int(warm["period_ns"].sum()),
+        limit=steps.limit,
+        host_period_ns=_period(steady, "host_start"),
+        gpu_period_ns=_period(steady, "gpu_start"),
         confidence="medium" if steps.source.startswith(("kernels", "phase")) else "high",
     )
 
@@ -172,14 +198,24 @@ def _warnings(
 ) -> list[Warning_]:
     out = []
     if not steps:
-        out.append(Warning_(code="no-steps", text="No repeating step was found: totals cover the whole capture, warm-up included. "
-                            "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`)."))
+        out.append(
+            Warning_(
+                code="no-steps",
+                text="No repeating step was found: totals cover the whole capture, warm-up included. "
+                "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`).",
+            )
+        )
     shared = _shared_devices(ops)
     if shared:
         out.append(Warning_(code="shared-gpu", text=shared))
     if profile.graphs is not None and profile.graphs.height:
-        out.append(Warning_(code="opaque-graphs", text=f"{profile.graphs.height} CUDA graph replays are recorded as one row each: "
-                            "what runs inside is not visible. Collect with `--cuda-graph-trace=node` to see the kernels."))
+        out.append(
+            Warning_(
+                code="opaque-graphs",
+                text=f"{profile.graphs.height} CUDA graph replays are recorded as one row each: "
+                "what runs inside is not visible. Collect with `--cuda-graph-trace=node` to see the kernels.",
+            )
+        )
     return out
 
 

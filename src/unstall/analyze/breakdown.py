@@ -4,7 +4,9 @@ In: steps, device operations, the host's activities. Out: one :class:`~unstall.m
 
 Device side first, on the process's busiest device: ``gpu_compute`` (kernels, memsets and whole graphs, as a union over
 streams), ``exposed_communication`` (collectives that no compute hides), ``exposed_copy`` (copies that neither hides),
-``other_process`` (the device works for another process). What is left is idle, and is split by ``analyze.host``.
+``other_process`` (the device works for another process), ``device_latency`` (idle although the next operation was
+already launched: gaps between queued operations and between the nodes of a graph, which no host change closes).
+What is left is idle because of the host, and is split by ``analyze.host``.
 
 Shares are taken over the *typical* steps (steady, period in the middle half), then scaled to the median period, so that
 one odd step does not colour the picture; rounding goes to the largest remainder.
@@ -17,11 +19,11 @@ import polars as pl
 
 from unstall.analyze import host as host_side
 from unstall.analyze import intervals
-from unstall.analyze.device import busy, devices_of
+from unstall.analyze.device import busy, devices_of, launched_at
 from unstall.analyze.intervals import NOTHING, Union
 from unstall.model import BreakdownRow, Category, Profile, RangeShare, StepTable, pid_of
 
-DEVICE_CATEGORIES = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process")
+DEVICE_CATEGORIES = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process", "device_latency")
 CATEGORIES = (*DEVICE_CATEGORIES, *host_side.ACTIVITIES)
 COMPUTE = ("kernel", "memset", "graph")
 
@@ -34,9 +36,14 @@ def breakdown(profile: Profile, ranges: pl.DataFrame | None, ops: pl.DataFrame, 
     scaled = _scaled(totals, step_ns)
     window_ns = sum(totals.values()) or 1
     rows = [
-        Category(name=n, ns=scaled[n], percent=100.0 * scaled[n] / step_ns if step_ns else 0.0,
-                 ranges=_ranges(host, parts[n], step_ns / window_ns))
-        for n in CATEGORIES if scaled[n]
+        Category(
+            name=n,
+            ns=scaled[n],
+            percent=100.0 * scaled[n] / step_ns if step_ns else 0.0,
+            ranges=_ranges(host, parts[n], step_ns / window_ns),
+        )
+        for n in CATEGORIES
+        if scaled[n]
     ]
     return BreakdownRow(process=pid_of(steps.process), step_ns=step_ns, categories=rows)
 
@@ -60,13 +67,23 @@ def _device_parts(ops: pl.DataFrame, process: int, window: Union) -> dict[str, U
         return dict.fromkeys(DEVICE_CATEGORIES, NOTHING)
     on_device = ops.filter(pl.col("device") == devices[0])
     own = on_device.filter(pl.col("process") == process)
-    layers = (busy(own, *COMPUTE), busy(own, "communication"), busy(own, "copy"),
-              busy(on_device.filter(pl.col("process") != process)))
+    layers = (
+        busy(own, *COMPUTE),
+        busy(own, "communication"),
+        busy(own, "copy"),
+        busy(on_device.filter(pl.col("process") != process)),
+    )
     taken, parts = NOTHING, {}
-    for name, layer in zip(DEVICE_CATEGORIES, layers, strict=True):
+    for name, layer in zip(DEVICE_CATEGORIES, (*layers, _queued(own)), strict=True):
         parts[name] = intervals.intersect(window, intervals.subtract(layer, taken))
         taken = intervals.merge(taken, layer)
     return parts
+
+
+def _queued(own: pl.DataFrame) -> Union:
+    """Instants between an operation's launch call (its end) and its start: idle then is not the host's doing."""
+    known = own.filter(pl.col("api_end").is_not_null())
+    return intervals.union(known["api_end"], known["start"])
 
 
 def _before_first_copies(ops: pl.DataFrame, steps: StepTable) -> Union:
@@ -74,7 +91,7 @@ def _before_first_copies(ops: pl.DataFrame, steps: StepTable) -> Union:
     copies = ops.filter((pl.col("process") == steps.process) & (pl.col("kind") == "copy") & pl.col("h2d"))
     if not copies.height:
         return NOTHING
-    call = np.sort(copies["api_start"].fill_null(copies["start"]).to_numpy())
+    call = np.sort(launched_at(copies))
     start = steps.frame["host_start"].to_numpy()
     i = np.searchsorted(call, start)
     ok = i < len(call)
@@ -102,10 +119,14 @@ def _ranges(host: host_side.HostView, when: Union, scale: float, top: int = 4) -
         return []
     own = host.ranges.filter((pl.col("thread") == host.thread) & pl.col("trusted"))
     cuts = np.unique(np.concatenate((own["start"].to_numpy(), own["end"].to_numpy())))
-    pieces = intervals.intersect(when, (np.concatenate(([np.iinfo(np.int64).min // 2], cuts)), np.append(cuts, np.iinfo(np.int64).max // 2)))
+    pieces = intervals.intersect(
+        when, (np.concatenate(([np.iinfo(np.int64).min // 2], cuts)), np.append(cuts, np.iinfo(np.int64).max // 2))
+    )
     from unstall.analyze.ranges import innermost_at
 
     ids = innermost_at(own, np.full(len(pieces[0]), host.thread), pieces[0])
-    spent = pl.DataFrame({"id": ids, "ns": pieces[1] - pieces[0]}).join(own.select("id", "family"), on="id", how="inner")
+    spent = pl.DataFrame({"id": ids, "ns": pieces[1] - pieces[0]}).join(
+        own.select("id", "family"), on="id", how="inner"
+    )
     by = spent.group_by("family").agg(pl.col("ns").sum()).sort("ns", descending=True).head(top)
     return [RangeShare(name=str(f), ns=round(ns * scale)) for f, ns in by.iter_rows() if round(ns * scale)]

@@ -7,10 +7,9 @@ A graph launch is one call with many operations (1:N); a call is never repeated 
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from unstall.analyze.intervals import Union, union
+from unstall.analyze.intervals import Ints, Union, union
 from unstall.model import DEVICE_TABLES, Profile
 
 _KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
@@ -40,7 +39,11 @@ def _table_ops(profile: Profile, table: str) -> pl.DataFrame | None:
     label = pl.lit(kind) if kind else _kernel_kind(frame["name"])
     code = pl.col({"kernels": "name", "copies": "kind"}.get(table, "stream")).hash()
     return frame.select(
-        *_KEYS, table=pl.lit(table), row=pl.int_range(pl.len(), dtype=pl.Int64), kind=label, code=code,
+        *_KEYS,
+        table=pl.lit(table),
+        row=pl.int_range(pl.len(), dtype=pl.Int64),
+        kind=label,
+        code=code,
         h2d=(pl.col("kind").cast(pl.String) == "HtoD") if table == "copies" else pl.lit(False),
     )
 
@@ -55,16 +58,18 @@ def _kernel_kind(names: pl.Series) -> pl.Series:
 
 def _no_ops() -> pl.DataFrame:
     ints = dict.fromkeys((*_KEYS,), pl.Int64)
-    return pl.DataFrame(schema={**ints, "table": pl.String, "row": pl.Int64, "kind": pl.String, "code": pl.UInt64, "h2d": pl.Boolean})
+    return pl.DataFrame(
+        schema={**ints, "table": pl.String, "row": pl.Int64, "kind": pl.String, "code": pl.UInt64, "h2d": pl.Boolean}
+    )
 
 
 def _with_launch(ops: pl.DataFrame, api: pl.DataFrame | None) -> pl.DataFrame:
     if api is None:
         null = pl.lit(None, pl.Int64)
         return ops.with_columns(thread=null, api_start=null, api_end=null, api_name=pl.lit(None, pl.String))
-    calls = api.select(
-        "process", "correlation", "thread", api_start="start", api_end="end", api_name="name"
-    ).unique(["process", "correlation"], keep="first", maintain_order=True)
+    calls = api.select("process", "correlation", "thread", api_start="start", api_end="end", api_name="name").unique(
+        ["process", "correlation"], keep="first", maintain_order=True
+    )
     return ops.join(calls, on=["process", "correlation"], how="left", maintain_order="left")
 
 
@@ -81,6 +86,7 @@ def devices_of(ops: pl.DataFrame, process: int) -> list[int]:
     return [int(d) for d in by["device"] if d is not None]
 
 
-def as_ints(series: pl.Series) -> np.ndarray:  # type: ignore[type-arg]
-    """A column as an int64 array, nulls as -1."""
-    return series.fill_null(-1).to_numpy().astype(np.int64, copy=False)
+def launched_at(ops: pl.DataFrame) -> Ints:
+    """When each operation was launched by the host, ns; its own start where the call is not known."""
+    at: Ints = ops.select(pl.coalesce("api_start", "start")).to_series().to_numpy()
+    return at

@@ -46,10 +46,22 @@ LOADING = re.compile(
 )
 """Range names that mean: the step waits for its input. A copy to the device is not loading (``h2d``, ``to_device``)."""
 NOT_LOADING = re.compile(r"(?i)h2d|to[ _]?(device|gpu|cuda)|copy|transfer|download|data[ _]?parallel|metadata")
-SAVING = re.compile(r"(?i)checkpoint(?!ing)|ckpt|save|torch\.save|(^|[^a-z])(log|logging|logger|write|dump|tensorboard|wandb)($|[^a-z])|저장|로그")
+SAVING = re.compile(
+    r"(?i)checkpoint(?!ing)|ckpt|save|torch\.save|(^|[^a-z])(log|logging|logger|write|dump|tensorboard|wandb)($|[^a-z])|저장|로그"
+)
 
 ACTIVITIES = (
-    "sync", "alloc", "copy_call", "launch", "gil_wait", "data_loading", "checkpoint", "file_io", "lock_wait", "python_cpu", "unknown",
+    "sync",
+    "alloc",
+    "copy_call",
+    "launch",
+    "gil_wait",
+    "data_loading",
+    "checkpoint",
+    "file_io",
+    "lock_wait",
+    "python_cpu",
+    "unknown",
 )
 
 
@@ -106,7 +118,7 @@ def _when(host: HostView, name: str, first_copies: Union) -> Union:
         case "gil_wait":
             return _gil(host)
         case "data_loading":
-            return intervals.merge(_named(host, LOADING, NOT_LOADING), _unnamed(host, first_copies))
+            return intervals.merge(loading(host), _unnamed(host, first_copies))
         case "checkpoint":
             return _named(host, SAVING, None)
         case "file_io":
@@ -183,9 +195,14 @@ def _named(host: HostView, wanted: re.Pattern[str], unwanted: re.Pattern[str] | 
     return intervals.union(rows["start"], rows["end"])
 
 
+def loading(host: HostView) -> Union:
+    """When the step's thread is inside a range named after loading."""
+    return _named(host, LOADING, NOT_LOADING)
+
+
 def has_loading_names(host: HostView) -> bool:
     """Whether the script itself says when it loads."""
-    return bool(len(_named(host, LOADING, NOT_LOADING)[0]))
+    return bool(len(loading(host)[0]))
 
 
 def _unnamed(host: HostView, first_copies: Union) -> Union:

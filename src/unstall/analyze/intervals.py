@@ -40,7 +40,9 @@ def total(u: Union) -> int:
 
 def merge(*unions: Union) -> Union:
     """The union of several unions."""
-    return union(np.concatenate([u[0] for u in unions] or [NOTHING[0]]), np.concatenate([u[1] for u in unions] or [NOTHING[1]]))
+    return union(
+        np.concatenate([u[0] for u in unions] or [NOTHING[0]]), np.concatenate([u[1] for u in unions] or [NOTHING[1]])
+    )
 
 
 def gaps(u: Union, start: int, end: int) -> Union:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze import intervals, periodic
+from unstall.analyze.device import launched_at
 from unstall.errors import UsageError
 from unstall.model import StepTable
 
@@ -34,9 +35,14 @@ MIN_STEPS = 3
 """Fewer repetitions than this are not called steps: two periods cannot tell warm-up from steady state."""
 RUN_AHEAD = 1.05
 """GPU period over host period from which the host is said to run ahead; below, both follow the host."""
+GPU_BOUND = 0.9
+"""Busy share of the span of all steps but the first from which the GPU's own windows are used."""
 WARM = 1.3
 """A leading step longer than this times the steady median is warm-up. On the H200 the first step is 2 to 12 times as
 long (library loading, allocation), while steady steps of host-bound loops spread by up to 1.2."""
+KNOWN = 0.9
+"""Share of periods whose launch must be in the capture: with fewer, work queued before it began is being watched, the
+host's side of a period is unknown, and a model's repeating layers cannot be told from steps."""
 COVERAGE = 0.5
 """An unnamed wrapper must cover this much of the time between its first start and last end to be called a step."""
 
@@ -77,7 +83,9 @@ def find_steps(
     processes = _processes(ranges, ops)
     found = [(p, f) for p in processes if (f := _find(p, ranges, marks, ops, chosen)) is not None]
     if chosen is not None and not found:
-        raise UsageError(f"--step {pattern}", f"no range repeated {MIN_STEPS} times matches", "See the names in `unstall report`.")
+        raise UsageError(
+            f"--step {pattern}", f"no range repeated {MIN_STEPS} times matches", "See the names in `unstall report`."
+        )
     return tuple(_timed(p, f, ops.filter(pl.col("process") == p)) for p, f in found)
 
 
@@ -100,9 +108,17 @@ def _processes(ranges: pl.DataFrame | None, ops: pl.DataFrame) -> list[int]:
 
 
 def _find(
-    process: int, ranges: pl.DataFrame | None, marks: pl.DataFrame | None, ops: pl.DataFrame, chosen: re.Pattern[str] | None
+    process: int,
+    ranges: pl.DataFrame | None,
+    marks: pl.DataFrame | None,
+    ops: pl.DataFrame,
+    chosen: re.Pattern[str] | None,
 ) -> _Found | None:
-    own = None if ranges is None else ranges.filter((pl.col("process") == process) & pl.col("closed") & ~pl.col("library"))
+    own = (
+        None
+        if ranges is None
+        else ranges.filter((pl.col("process") == process) & pl.col("closed") & ~pl.col("library"))
+    )
     if chosen is not None:
         return None if own is None else next(_by_name(own, chosen, None, "regex"), None)
     mine = ops.filter(pl.col("process") == process)
@@ -134,14 +150,18 @@ def _by_mark(marks: pl.DataFrame) -> Iterator[_Found]:
     for (family,), rows in names.group_by("family", maintain_order=True):
         if rows.height > MIN_STEPS and STEP_NAME.search(str(family)) and not NOT_A_STEP.search(str(family)):
             at = rows["time"].to_numpy()
-            yield _Found(f"marker:{family}", int(rows["thread"][0]), rows["name"].cast(pl.String).to_list()[:-1], at[:-1], at[1:])
+            yield _Found(
+                f"marker:{family}", int(rows["thread"][0]), rows["name"].cast(pl.String).to_list()[:-1], at[:-1], at[1:]
+            )
 
 
 def _by_structure(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
     """Unnamed wrappers: an outermost repeating family with children that covers most of its own span."""
     parents = own.filter(pl.col("id").is_in(own["parent"].drop_nulls().unique().implode()))
     families = parents.group_by("family", "thread").agg(
-        pl.len(), pl.col("depth").min(), (pl.col("end") - pl.col("start")).sum().alias("ns"),
+        pl.len(),
+        pl.col("depth").min(),
+        (pl.col("end") - pl.col("start")).sum().alias("ns"),
         (pl.col("end").max() - pl.col("start").min()).alias("span"),
     )
     wide = families.filter((pl.col("len") >= MIN_STEPS) & (pl.col("ns") >= COVERAGE * pl.col("span")))
@@ -176,7 +196,7 @@ def _sequence(
 
 def _feeds(ops: pl.DataFrame, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> bool:
     """Most device work is launched inside these windows: an unnamed wrapper without it is not the training step."""
-    at = ops["api_start"].fill_null(pl.col("start")).to_numpy() if ops["api_start"].null_count() < ops.height else ops["start"].to_numpy()
+    at = launched_at(ops)
     i = np.searchsorted(start, at, side="right") - 1
     return bool(((i >= 0) & (at < end[np.maximum(i, 0)])).mean() >= COVERAGE)
 
@@ -187,9 +207,10 @@ def _by_kernels(ops: pl.DataFrame) -> Iterator[_Found]:
     if len(anchors) <= MIN_STEPS:
         return
     rows = ops[anchors]
-    at = rows["api_start"].fill_null(rows["start"]).to_numpy()
-    order = np.argsort(at, kind="stable")
-    at, thread = at[order], rows["thread"].drop_nulls()
+    thread = rows["thread"].drop_nulls()
+    if 0 < len(thread) < KNOWN * len(rows):
+        return
+    at = np.sort((rows["api_start"] if len(thread) else rows["start"]).drop_nulls().to_numpy())
     names = [f"period {i}" for i in range(len(at) - 1)]
     yield _Found("kernels", int(thread.mode()[0]) if len(thread) else -1, names, at[:-1], at[1:])
 
@@ -200,10 +221,12 @@ def _by_kernels(ops: pl.DataFrame) -> Iterator[_Found]:
 
 
 def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
-    frame = pl.DataFrame({"index": np.arange(len(found.start)), "name": found.names, "host_start": found.start, "host_end": found.end})
+    frame = pl.DataFrame(
+        {"index": np.arange(len(found.start)), "name": found.names, "host_start": found.start, "host_end": found.end}
+    )
     frame = frame.join(_device_spans(found, ops), on="index", how="left", maintain_order="left")
     host, gpu = _periods(frame, "host_start", "host_end"), _periods(frame, "gpu_start", "gpu_end")
-    limit = "gpu" if gpu is not None and _median(gpu) > RUN_AHEAD * _median(host) else "host"  # type: ignore[arg-type]
+    limit = "gpu" if host is None or _runs_ahead(host, gpu, frame, ops) else "host"
     frame = frame.with_columns(_windows(frame, limit))
     frame = frame.with_columns(
         busy_ns=intervals.covered(intervals.union(ops["start"], ops["end"]), frame["start"], frame["end"]),
@@ -214,25 +237,43 @@ def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
 
 def _device_spans(found: _Found, ops: pl.DataFrame) -> pl.DataFrame:
     """First start and last end of the device work launched in each step (any thread of the process), and its count."""
-    at = ops["api_start"].fill_null(ops["start"]).to_numpy() if ops.height else np.empty(0, np.int64)
+    at = launched_at(ops)
     index = np.searchsorted(found.start, at, side="right") - 1
     last = found.end[-1]
     inside = (index >= 0) & (at < max(int(last), int(found.start[-1]) + 1))
-    rows = ops.select("start", "end").with_columns(index=pl.Series(index, dtype=pl.Int64)).filter(pl.Series(inside, dtype=pl.Boolean))
-    return rows.group_by("index").agg(gpu_start=pl.col("start").min(), gpu_end=pl.col("end").max(), ops=pl.len().cast(pl.Int64))
+    rows = (
+        ops.select("start", "end")
+        .with_columns(index=pl.Series(index, dtype=pl.Int64))
+        .filter(pl.Series(inside, dtype=pl.Boolean))
+    )
+    return rows.group_by("index").agg(
+        gpu_start=pl.col("start").min(), gpu_end=pl.col("end").max(), ops=pl.len().cast(pl.Int64)
+    )
 
 
 def _periods(frame: pl.DataFrame, start: str, end: str) -> npt.NDArray[np.int64] | None:
-    """Start-to-start periods, the later half: run-ahead and warm-up have settled by then. ``None`` without device work."""
+    """Start-to-start periods but for the first (initialisation). ``None`` where a step has no device work."""
     if frame[start].null_count():
         return None
     at = frame[start].to_numpy()
-    steps = np.diff(np.append(at, frame[end][-1]))
-    return steps[len(steps) // 2 :] if len(steps) > MIN_STEPS else steps
+    return np.diff(np.append(at, frame[end][-1]))[1:]
 
 
-def _median(values: npt.NDArray[np.int64]) -> float:
-    return float(np.median(values))
+def _runs_ahead(
+    host: npt.NDArray[np.int64], gpu: npt.NDArray[np.int64] | None, frame: pl.DataFrame, ops: pl.DataFrame
+) -> bool:
+    """Whether the GPU's windows are the ones to trust: its period is the longer, or it is never idle.
+
+    While the launch queue fills, the host's steps are short; once it is full they follow the GPU. The median over both
+    phases means nothing, so a GPU that is busy throughout decides by itself.
+    """
+    if gpu is None:
+        return False
+    if np.median(gpu) > RUN_AHEAD * np.median(host):
+        return True
+    first, last = frame["gpu_start"][1], frame["gpu_end"].max()
+    busy = intervals.covered(intervals.union(ops["start"], ops["end"]), [first], [last])[0]
+    return bool(busy >= GPU_BOUND * (last - first))
 
 
 def _windows(frame: pl.DataFrame, limit: str) -> list[pl.Expr]:
