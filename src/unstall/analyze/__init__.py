@@ -1,8 +1,10 @@
 """Tables in, figures out: a :class:`~unstall.model.Profile` becomes an :class:`~unstall.model.Analysis`.
 
-``intervals`` resolves overlaps, ``ranges`` nests, ``device`` joins device work with its launches, ``project`` attributes
+``intervals`` resolves overlaps, ``ranges`` nests, ``device`` joins device work with its launches, ``project``
+attributes
 it to ranges, ``periodic`` and ``steps`` find the training steps, ``host`` says what the host was doing, ``breakdown``
-accounts for a steady step, ``summary`` totals every table, ``assemble`` runs them in that order. No I/O, no file format.
+accounts for a steady step, ``summary`` totals every table, ``assemble`` runs them in that order. No I/O, no file
+format.
 """
 
 from __future__ import annotations

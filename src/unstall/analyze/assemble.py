@@ -185,7 +185,7 @@ def not_collected(profile: Profile) -> list[NotChecked]:
     wanted = {
         "kernels": "GPU work: no CUDA rows in this capture; collect with `--trace=cuda` on a machine with a GPU",
         "api": "CUDA calls: not traced; collect with `--trace=cuda`",
-        "ranges": "NVTX ranges: none traced; collect with `--trace=nvtx`, or `unstall run --auto` for a script without them",
+        "ranges": "NVTX ranges: none traced; collect with `--trace=nvtx`, or `unstall run --auto` when it has none",
         "osrt": "OS runtime calls (file I/O, locks): not traced; collect with `--trace=osrt`",
         "gil": "GIL waits: not traced; collect with `--trace=python-gil` (nsys 2023.4 or newer)",
         "samples": "CPU samples: none; collect with `--sample=process-tree` where the kernel allows it",

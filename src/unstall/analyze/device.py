@@ -22,7 +22,8 @@ def device_ops(profile: Profile) -> pl.DataFrame:
 
     Columns: ``op`` (row id), ``table``, ``row`` (index in that table), ``start``, ``end``, ``process``, ``device``,
     ``context``, ``stream``, ``correlation``, ``kind`` (kernel | communication | copy | memset | graph),
-    ``code`` (equal for operations that do the same: a hash of kernel name or copy kind), ``h2d`` (a host-to-device copy),
+    ``code`` (equal for operations that do the same: a hash of kernel name or copy kind), ``h2d`` (a host-to-device
+    copy),
     ``thread``, ``api_start``, ``api_end``, ``api_name`` (null where no call is known).
     """
     frames = [_table_ops(profile, table) for table in DEVICE_TABLES]

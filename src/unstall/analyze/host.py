@@ -24,6 +24,7 @@ Precedence, first match wins:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,20 +35,24 @@ from unstall.analyze.intervals import NOTHING, Union
 from unstall.model import Profile, StepTable
 
 SYNC = r"(?i)synchroni[sz]e|^cu(da)?EventQuery|^cu(da)?Memcpy(?!.*Async)"
-ALLOC = r"(?i)^cu(da)?(Malloc|Free|HostAlloc|MallocHost|FreeHost|MemAlloc|MemFree|HostRegister|HostUnregister|MemMap|MemCreate|MemRelease)"
+ALLOC = r"(?i)^cu(da)?(Malloc|Free|HostAlloc|Mem(Alloc|Free|Map|Create|Release)|Host(Register|Unregister))"
 COPY = r"(?i)^cu(da)?(Memcpy|Memset)"
-FILE_IO = r"(?i)^(p?read|p?write|open|close|f(open|close|read|write|sync|datasync|gets|puts|flush)|l?stat|fstat|poll|ppoll|select|epoll|recv|send|connect|accept|ioctl|mmap|munmap|rename|unlink)"
+FILE_IO = (
+    r"(?i)^(p?read|p?write|open|close|f(open|close|read|write|sync|datasync|gets|puts|flush)|l?stat|fstat|p?poll|select"
+    r"|epoll|recv|send|connect|accept|ioctl|mmap|munmap|rename|unlink)"
+)
 LOCK = r"(?i)^(pthread_(mutex|cond|rwlock|join|barrier)|sem_|futex|clock_nanosleep|nanosleep|usleep|sleep|wait|flock)"
 LOADING = re.compile(
-    r"(?i)data[ _./:-]?load|load[ _./:-]?(data|batch|sample|input)|get[ _]?(next[ _]?)?(batch|data|item)|next[ _]?(batch|data)|"
-    r"wait[ _./:-]?(batch|data|input)|(batch|data|input|sample)[ _./:-]?(wait|fetch|read|prep|queue|gen)|fetch(?!.*grad)|"
-    r"data[ _]?(time|iter|pipe|queue)|(^|[^a-z])(data|loading|loader|dataloader|dataset|augment\w*|preprocess\w*|decode|collate|tokeni[sz]e\w*|input pipeline)($|[^a-z])|"
-    r"enumerate\(DataLoader\)|(?-i:DataLoaderIter)|_next_data|데이터|로딩|读取|加载|データ"
+    r"(?i)data[ _./:-]?load|load[ _./:-]?(data|batch|sample|input)|(get|next)[ _]?(next[ _]?)?(batch|data|item)"
+    r"|wait[ _./:-]?(batch|data|input)|(batch|data|input|sample)[ _./:-]?(wait|fetch|read|prep|queue|gen)"
+    r"|fetch(?!.*grad)|data[ _]?(time|iter|pipe|queue)|_next_data|DataLoaderIter"
+    r"|(^|[^a-z])(data|loading|loader|dataloader|dataset|augment\w*|preprocess\w*|decode|collate|tokeni[sz]e\w*)($|[^a-z])"
+    r"|데이터|로딩|读取|加载|データ"
 )
 """Range names that mean: the step waits for its input. A copy to the device is not loading (``h2d``, ``to_device``)."""
 NOT_LOADING = re.compile(r"(?i)h2d|to[ _]?(device|gpu|cuda)|copy|transfer|download|data[ _]?parallel|metadata")
 SAVING = re.compile(
-    r"(?i)checkpoint(?!ing)|ckpt|save|torch\.save|(^|[^a-z])(log|logging|logger|write|dump|tensorboard|wandb)($|[^a-z])|저장|로그"
+    r"(?i)checkpoint(?!ing)|ckpt|save|저장|로그|(^|[^a-z])(log|logging|logger|write|dump|tensorboard|wandb)($|[^a-z])"
 )
 
 ACTIVITIES = (
@@ -106,26 +111,20 @@ def activities(host: HostView, where: Union, first_copies: Union = NOTHING) -> d
 
 
 def _when(host: HostView, name: str, first_copies: Union) -> Union:
-    match name:
-        case "sync":
-            return _calls(host, SYNC)
-        case "alloc":
-            return _calls(host, ALLOC)
-        case "copy_call":
-            return _calls(host, COPY)
-        case "launch":
-            return _calls(host, "")
-        case "gil_wait":
-            return _gil(host)
-        case "data_loading":
-            return intervals.merge(loading(host), _unnamed(host, first_copies))
-        case "checkpoint":
-            return _named(host, SAVING, None)
-        case "file_io":
-            return _waits(host, FILE_IO)
-        case "lock_wait":
-            return _waits(host, LOCK)
-    return _known(host)
+    """When one activity holds, precedence not yet applied."""
+    tests: dict[str, Callable[[], Union]] = {
+        "sync": lambda: _calls(host, SYNC),
+        "alloc": lambda: _calls(host, ALLOC),
+        "copy_call": lambda: _calls(host, COPY),
+        "launch": lambda: _calls(host, ""),
+        "gil_wait": lambda: _gil(host),
+        "data_loading": lambda: intervals.merge(loading(host), _unnamed(host, first_copies)),
+        "checkpoint": lambda: _named(host, SAVING, None),
+        "file_io": lambda: _waits(host, FILE_IO),
+        "lock_wait": lambda: _waits(host, LOCK),
+        "python_cpu": lambda: _known(host),
+    }
+    return tests[name]()
 
 
 def drivers(host: HostView) -> list[tuple[int, Union]]:
@@ -139,7 +138,9 @@ def drivers(host: HostView) -> list[tuple[int, Union]]:
 
 
 def _calls(host: HostView, pattern: str) -> Union:
-    """When the driver is inside a CUDA call whose name matches. Any thread's wait for the device counts for the driver."""
+    """When the driver is inside a CUDA call whose name matches. Any thread's wait for the device counts for the
+    driver.
+    """
     if host.api is None:
         return NOTHING
     rows = matching(host.api, pattern)

@@ -80,7 +80,8 @@ def clip(u: Union, start: int, end: int) -> Union:
 def covered(u: Union, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Ints:
     """For each window ``[start, end)``, how many ns of it the union covers. Windows may overlap, shape ``(m,)``."""
     s, e = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    return np.maximum(_filled(u, e) - _filled(u, np.minimum(s, e)), 0)
+    filled: Ints = np.maximum(_filled(u, e) - _filled(u, np.minimum(s, e)), 0)
+    return filled
 
 
 def _filled(u: Union, at: Ints) -> Ints:
@@ -90,4 +91,5 @@ def _filled(u: Union, at: Ints) -> Ints:
     before = np.concatenate(([0], np.cumsum(u[1] - u[0])))
     i = np.searchsorted(u[0], at, side="right")
     over = np.where(i > 0, np.maximum(u[1][i - 1] - at, 0), 0)
-    return before[i] - over
+    out: Ints = before[i] - over
+    return out

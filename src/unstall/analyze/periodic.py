@@ -16,7 +16,9 @@ import polars as pl
 WINDOW = 16384
 """Operations looked at (the last ones, which are steady); lags are tried up to a third of them."""
 AGREE = 0.9
-"""Least share of equal operations a lag apart. Planted captures reach 0.99 and more; unrelated kernels stay under 0.6."""
+"""Least share of equal operations a lag apart. Planted captures reach 0.99 and more; unrelated kernels stay under
+0.6.
+"""
 MIN_PERIODS = 4
 EVEN = 1.5
 """Largest ratio of the upper to the lower quartile of the periods."""

@@ -1,4 +1,5 @@
-"""A few steady steps of one process as a program that can be run again: host calls, device operations, who waits for whom.
+"""A few steady steps of one process as a program that can be run again: host calls, device operations, who waits for
+whom.
 
 In: an analysis and the steps of one process. Out: a :class:`Program`, arrays only, times relative to nothing: *gaps*,
 *durations*, *lags*. ``replay`` runs it, changed or not.
@@ -342,11 +343,14 @@ def _usual(calls: pl.DataFrame) -> Ints:
 def _shortest(calls: pl.DataFrame, waited: Bools) -> Ints:
     """What a waiting call costs when there is nothing to wait for: the shortest of its name, at most 10 µs."""
     took = calls.select((pl.col("end") - pl.col("start")).min().over("name")).to_series().to_numpy()
-    return np.minimum(took, 10_000)
+    short: Ints = np.minimum(took, 10_000)
+    return short
 
 
 def _event_waits(analysis: Analysis, steps: StepTable, calls: pl.DataFrame, ops: pl.DataFrame) -> Ints:
-    """For the first operation of a stream after ``cudaStreamWaitEvent``: the operation of another stream it waited for."""
+    """For the first operation of a stream after ``cudaStreamWaitEvent``: the operation of another stream it
+    waited for.
+    """
     after = np.full(ops.height, -1, np.int64)
     syncs = analysis.profile.syncs
     if syncs is None or not ops.height:

@@ -2,7 +2,8 @@
 
 In: an analysis, the steps of one process, and a :class:`Change`. Out: a :class:`Prediction`.
 
-Taking the cost of an activity as its gain is wrong: a sync that merely waits for the GPU gains nothing when removed, and
+Taking the cost of an activity as its gain is wrong: a sync that merely waits for the GPU gains nothing when removed,
+and
 without 20 ms of loading a 25 ms step leaves launch overhead, not zero. So the step is simulated: host calls in order,
 each operation after its launch and after its stream, waits resolved anew (see ``program``). The untouched replay must
 reproduce the measured step: ``Replay.self_check`` is the ratio of the two.
@@ -20,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze import program as programs
@@ -36,7 +36,9 @@ GRAPH_NODE_NS = 330
 """Pause between nodes of a CUDA graph. Measured: 1,033 nodes, 2.04 ms of work, 2.37 ms a replay on an H200."""
 GRAPH_LAUNCH_NS = 15_000
 MODEL_ERROR = 0.10
-"""Error of the untouched model on host-bound steps that no calibration removes (jitter of the host from step to step)."""
+"""Error of the untouched model on host-bound steps that no calibration removes (jitter of the host from step to
+step).
+"""
 MIN_STEPS = 10
 """Steps simulated at the least: the window is repeated, and all but its first run are timed."""
 QUEUE = 1_024
@@ -138,7 +140,9 @@ class Replay:
 
     @property
     def ops(self) -> pl.DataFrame:
-        """Device operations of the window: columns of ``device_ops`` and call, step, name, bytes, copy_kind, source …"""
+        """Device operations of the window: columns of ``device_ops`` and call, step, name, bytes, copy_kind,
+        source …
+        """
         return self.program.ops
 
     @cached_property
@@ -202,7 +206,9 @@ class Replay:
 
     @cached_property
     def _scale(self) -> float:
-        """What calibration per call could not reach (the host's speed differs from run to run); mean to median without it."""
+        """What calibration per call could not reach (the host's speed differs from run to run); mean to median
+        without it.
+        """
         if self.unprofiled_ns is None:
             return self.measured_ns / self.window_ns
         return self.unprofiled_ns / self._simulate(self._base(self.call_cost_ns[1])).step_ns
@@ -432,8 +438,7 @@ def _simulate(p: Program, run: _Run, cycles: int) -> tuple[list[float], list[flo
                     free[lane[j]] = done[j]
                 if engine[j] >= 0:
                     engines[engine[j]] = done[j]
-                if done[j] > reach:
-                    reach = done[j]
+                reach = max(reach, done[j])
             end = t + usual[k]
             if first_op[k + 1] > first_op[k]:
                 slot = launched % QUEUE
@@ -444,8 +449,7 @@ def _simulate(p: Program, run: _Run, cycles: int) -> tuple[list[float], list[flo
             if w >= 0:
                 end = max(end, done[w] + tail[k])
             finish[k] = end
-            if end > now:
-                now = end
+            now = max(now, end)
     marks.append(now + closing)
     ends.append(reach)
     return marks, ends if count else []

@@ -8,7 +8,8 @@ How steps are found, first match wins, a process at a time:
 2. Ranges of the user whose *name* says step (``step_12``, ``train/step``, ``iteration``, ``ProfilerStep#3``, ``스텝`` …).
 3. Marks whose name says step.
 4. The outermost repeating range that *encloses* others and covers most of the time.
-5. A repeating sequence of phases with no wrapper (``load``, ``forward`` …): a step runs from one first phase to the next.
+5. A repeating sequence of phases with no wrapper (``load``, ``forward`` …): a step runs from one first phase to the
+next.
 6. The periodic sequence of device operations (no NVTX at all).
 
 A step's *host* window runs from its range's start to the next one's; its *GPU* window likewise between the first device
@@ -51,7 +52,9 @@ STEP_NAME = re.compile(
     r"(?:$|[^a-z])|ProfilerStep|trainstep|(?:^|[^a-z])batch(?:[ _#:-]*[\d*]+)?$|스텝|반복|ステップ|步"
 )
 NOT_A_STEP = re.compile(r"(?i)epoch|optim|sched|lr_?step|load|fetch|copy|h2d|zero_grad|ddp|warm|eval|valid")
-"""Names that hold a step-like word and are something else: ``optimizer.step``, ``lr_scheduler.step``, ``load_batch``."""
+"""Names that hold a step-like word and are something else: ``optimizer.step``, ``lr_scheduler.step``,
+``load_batch``.
+"""
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,7 @@ def _runs_ahead(
         return False
     if np.median(gpu) > RUN_AHEAD * np.median(host):
         return True
-    first, last = frame["gpu_start"][1], frame["gpu_end"].max()
+    first, last = int(frame["gpu_start"][1]), int(frame["gpu_end"].to_numpy().max())
     busy = intervals.covered(intervals.union(ops["start"], ops["end"]), [first], [last])[0]
     return bool(busy >= GPU_BOUND * (last - first))
 
