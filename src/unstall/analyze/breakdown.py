@@ -19,7 +19,7 @@ import polars as pl
 
 from unstall.analyze import host as host_side
 from unstall.analyze import intervals
-from unstall.analyze.device import busy, devices_of, launched_at
+from unstall.analyze.device import busy, devices_of
 from unstall.analyze.intervals import NOTHING, Union
 from unstall.model import BreakdownRow, Category, Profile, RangeShare, StepTable, pid_of
 
@@ -87,17 +87,11 @@ def _queued(own: pl.DataFrame) -> Union:
 
 
 def _before_first_copies(ops: pl.DataFrame, steps: StepTable) -> Union:
-    """For each step, the host time from its start to the call of its first host-to-device copy."""
-    copies = ops.filter((pl.col("process") == steps.process) & (pl.col("kind") == "copy") & pl.col("h2d"))
-    if not copies.height:
-        return NOTHING
-    call = np.sort(launched_at(copies))
-    start = steps.frame["host_start"].to_numpy()
-    i = np.searchsorted(call, start)
-    ok = i < len(call)
-    first = call[np.minimum(i, len(call) - 1)]
-    ok &= first < np.append(start[1:], steps.frame["host_end"][-1])
-    return intervals.union(start[ok], first[ok])
+    """Host time from the last launch of other work to the first host-to-device copy after it."""
+    own = ops.filter((pl.col("process") == steps.process) & pl.col("api_start").is_not_null()).sort("api_start")
+    first = own["h2d"] & ~own["h2d"].shift(1).fill_null(value=True)
+    before = own.with_columns(previous=pl.col("api_end").cum_max().shift(1)).filter(first)
+    return intervals.union(before["previous"].to_numpy(), before["api_start"].to_numpy())
 
 
 def _scaled(totals: dict[str, int], step_ns: int) -> dict[str, int]:

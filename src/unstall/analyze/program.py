@@ -48,7 +48,7 @@ class Program:
     """Arrays of a replayable window. Shapes: ``(calls,)`` and ``(ops,)``; times in ns.
 
     Attributes:
-        calls: one row a host call or step mark (``kind`` = mark), in order of start.
+        calls: one row a host call, step mark (``kind`` = mark) or the window's end (end), in order of start.
         ops: one row a device operation, in order of launch.
         anchor: index of the call whose event precedes this one; -1 for the first.
         from_end: whether that event is the anchor's end (else its start).
@@ -131,7 +131,7 @@ def _next_start(steps: StepTable, last: int) -> int:
 
 
 def _calls(analysis: Analysis, steps: StepTable, frame: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:
-    """Calls of the process inside the window and a mark at each step's start, in order of start."""
+    """Calls of the process inside the window, a mark at each step's start, and one at the end, in order of start."""
     marks = frame.select(
         start="host_start",
         end="host_start",
@@ -141,7 +141,18 @@ def _calls(analysis: Analysis, steps: StepTable, frame: pl.DataFrame, begin: int
         kind=pl.lit("mark"),
         rank=pl.lit(0),
     )
-    parts = [marks]
+    stop = pl.DataFrame(
+        {
+            "start": [end],
+            "end": [end],
+            "thread": [steps.thread],
+            "correlation": [-1],
+            "name": ["end"],
+            "kind": ["end"],
+            "rank": [2],
+        }
+    )
+    parts = [marks, stop.cast(dict(marks.schema))]
     if analysis.profile.api is not None:
         own = analysis.profile.api.filter(
             (pl.col("process") == steps.process) & (pl.col("start") >= begin) & (pl.col("start") < end)

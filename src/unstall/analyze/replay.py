@@ -226,7 +226,7 @@ class Replay:
     def _base(self, cost: float) -> _Run:
         """The program with the profiler's cost of a call undone: half of it inside the call, half before it."""
         p = self.program
-        traced = p.calls["kind"].to_numpy() != "mark"
+        traced = p.calls["correlation"].to_numpy() >= 0
         usual = np.where(traced, np.maximum(p.usual - cost / 2, FLOOR * p.usual), p.usual)
         rest = np.where(traced, cost - (p.usual - usual), 0.0)
         gap = np.maximum(p.gap - rest, FLOOR * p.gap)
@@ -365,7 +365,7 @@ def _as_graph(run: _Run, p: Program, kept: Union) -> _Run:
     first, last = np.full(p.steps, len(kind)), np.full(p.steps, -1)
     np.minimum.at(first, step[launching], order[launching])
     np.maximum.at(last, step[launching], order[launching])
-    body = (order > first[step]) & (order <= last[step]) & ~np.isin(kind, ["mark"])
+    body = (order > first[step]) & (order <= last[step]) & ~np.isin(kind, ["mark", "end"])
     head = order == first[step]
     usual = np.where(body & (run.waits < 0), 0, np.where(head, GRAPH_LAUNCH_NS, run.usual))
     gap = np.where(body, 0, run.gap)
@@ -393,19 +393,17 @@ def _simulate(p: Program, run: _Run, cycles: int) -> tuple[list[float], list[flo
     engine = [{"HtoD": 0, "DtoH": 1}.get(k or "", -1) for k in p.ops["copy_kind"].to_list()] if len(lane) else []
     n, count = len(gap), len(lane)
     first_op = np.searchsorted(p.call_of, np.arange(n + 1)).tolist()
-    closing = float(p.window[1] - max(p.calls["end"].max() or 0, p.calls["start"][-1] if n else 0))  # type: ignore[operator]
-    closing = max(closing, 0.0)
     free = [0.0] * (max(lane, default=-1) + 1)
     engines, side_free, previous_mark = [0.0, 0.0], 0.0, 0.0
     begin, finish = [0.0] * n, [0.0] * n
     done = [0.0] * count
     marks: list[float] = []
     ends: list[float] = []
-    now, reach = 0.0, 0.0
+    reach = 0.0
     queue: list[float] = [0.0] * QUEUE
     launched = 0
     for _ in range(cycles):
-        offset = now + closing if marks else 0.0
+        offset = finish[n - 1] if marks else 0.0
         for k in range(n):
             a = anchor[k]
             t = (offset if a < 0 else finish[a] if from_end[k] else begin[a]) + gap[k]
@@ -417,7 +415,6 @@ def _simulate(p: Program, run: _Run, cycles: int) -> tuple[list[float], list[flo
             begin[k] = t
             if no_call[k]:
                 finish[k] = t
-                now = max(now, t)
                 continue
             for j in range(first_op[k], first_op[k + 1]):
                 if no_op[j]:
@@ -449,7 +446,6 @@ def _simulate(p: Program, run: _Run, cycles: int) -> tuple[list[float], list[flo
             if w >= 0:
                 end = max(end, done[w] + tail[k])
             finish[k] = end
-            now = max(now, end)
-    marks.append(now + closing)
+    marks.append(finish[n - 1])
     ends.append(reach)
     return marks, ends if count else []

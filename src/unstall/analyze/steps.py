@@ -179,8 +179,10 @@ def _by_phase(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
     counts = top.group_by("thread", "len").agg(pl.len().alias("families"), pl.col("family").sort_by("start").first())
     good = counts.filter((pl.col("families") >= 2) & (pl.col("len") >= MIN_STEPS + 1))
     for thread, _, _, family in good.sort("families", "len", descending=True).iter_rows():
-        for found in _sequence(own, family, thread, "phase", feeds=ops):
-            yield _Found(found.source, thread, found.names[:-1], found.start[:-1], found.start[1:])
+        for found in _sequence(own, family, thread, "phase"):
+            start, end = found.start[:-1], found.start[1:]
+            if not ops.height or _feeds(ops, start, end):
+                yield _Found(found.source, thread, found.names[:-1], start, end)
 
 
 def _sequence(

@@ -1,0 +1,158 @@
+"""Steps are found for any naming, warm-up is set apart, the limiting resource gives the period."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from unstall.analyze import ranges
+from unstall.analyze.device import device_ops
+from unstall.analyze.steps import find_steps
+from unstall.errors import UsageError
+from unstall.model import Profile, StepTable
+from unstall.testing import TraceBuilder, ms, us
+
+
+def steps_of(profile: Profile, pattern: str | None = None) -> tuple[StepTable, ...]:
+    nested = None if profile.ranges is None else ranges.nest(profile.ranges)
+    return find_steps(nested, profile.marks, device_ops(profile), pattern=pattern)
+
+
+def loop(name: str, count: int = 12, period: int = ms(10), first: int = 1) -> TraceBuilder:
+    """A host-bound loop: one range a step with two kernels; ``first`` stretches the first step."""
+    t = TraceBuilder()
+    at = 0
+    for i in range(count):
+        length = period * (first if i == 0 else 1)
+        t.range(name.format(i), at, at + length - us(10))
+        t.launch("gemm", at + us(100))
+        t.launch("relu", at + us(300))
+        at += length
+    return t
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "step_{}",
+        "train step {}",
+        "iteration",
+        "train/step",
+        "ProfilerStep#{}",
+        "Iteration {}",
+        "iter {}",
+        "스텝 {}",
+        "batch_{}",
+    ],
+)
+def test_any_naming(name: str) -> None:
+    (steps,) = steps_of(loop(name).profile())
+    assert steps.frame.height == 12
+    assert steps.steady["period_ns"].median() == ms(10)
+
+
+def test_first_step_is_warm_up() -> None:
+    (steps,) = steps_of(loop("step_{}", first=8).profile())
+    assert steps.frame["warmup"].to_list() == [True] + [False] * 11
+
+
+def test_even_steps_have_no_warm_up() -> None:
+    (steps,) = steps_of(loop("step_{}").profile())
+    assert not steps.frame["warmup"].any()
+
+
+def test_optimizer_step_is_not_a_step() -> None:
+    t = TraceBuilder()
+    for i in range(10):
+        t.range("iteration", i * ms(10), i * ms(10) + ms(9))
+        t.range("optimizer.step", i * ms(10) + ms(5), i * ms(10) + ms(6))
+        t.launch("gemm", i * ms(10) + ms(1))
+    (steps,) = steps_of(t.profile())
+    assert steps.source == "range:iteration"
+
+
+def test_run_ahead_takes_the_gpu_period() -> None:
+    t = TraceBuilder()
+    for i in range(20):
+        t.range(f"step_{i}", i * ms(2), i * ms(2) + ms(1.9))
+        t.launch("gemm", i * ms(2) + us(100), kernel_start=us(200) + i * ms(46), kernel_dur=ms(46) - us(1))
+    (steps,) = steps_of(t.profile())
+    assert steps.limit == "gpu"
+    assert steps.steady["period_ns"].median() == ms(46)
+
+
+def test_phases_without_a_wrapper() -> None:
+    t = TraceBuilder()
+    for i in range(10):
+        at = i * ms(10)
+        t.range("load", at, at + ms(6))
+        t.range("forward", at + ms(6), at + ms(9))
+        t.launch("gemm", at + ms(7))
+    (steps,) = steps_of(t.profile())
+    assert steps.source == "phase:load"
+    assert steps.frame.height == 9
+    assert steps.frame["period_ns"].unique().to_list() == [ms(10)]
+
+
+def test_kernels_alone_give_steps() -> None:
+    t = TraceBuilder(trace=("cuda",))
+    for i in range(30):
+        at = i * ms(5)
+        for k in range(20):
+            t.launch(f"layer{k % 4}", at + k * us(50))
+        t.launch("adam", at + us(1500))
+    (steps,) = steps_of(t.profile())
+    assert steps.source == "kernels"
+    assert steps.frame["period_ns"].median() == ms(5)
+    assert steps.frame["ops"].median() == 21
+
+
+def test_unrelated_kernels_are_no_steps() -> None:
+    t = TraceBuilder(trace=("cuda",))
+    for i in range(200):
+        t.launch(f"k{(i * i) % 61}", i * us(100))
+    assert steps_of(t.profile()) == ()
+
+
+def test_two_processes_come_out_apart() -> None:
+    t = TraceBuilder(pid=100)
+    for i in range(10):
+        t.range("train_step", i * ms(8), i * ms(8) + ms(7))
+        t.launch("gemm", i * ms(8) + us(100), kernel_dur=us(50))
+    t.process(200)
+    for i in range(10):
+        t.range("train_step", i * ms(25), i * ms(25) + ms(24))
+        t.launch("gemm", i * ms(25) + us(100), kernel_dur=us(90))
+    found = {s.process: s.steady["period_ns"].median() for s in steps_of(t.profile())}
+    assert sorted(found.values()) == [ms(8), ms(25)]
+
+
+def test_marks_delimit_steps() -> None:
+    t = TraceBuilder()
+    for i in range(10):
+        t.mark(f"step {i}", i * ms(4))
+        t.launch("gemm", i * ms(4) + us(100))
+    (steps,) = steps_of(t.profile())
+    assert steps.source.startswith("marker")
+    assert steps.frame["period_ns"].unique().to_list() == [ms(4)]
+
+
+def test_the_user_may_name_them() -> None:
+    profile = loop("work {}").profile()
+    (steps,) = steps_of(profile, "^work")
+    assert steps.source == "regex:work *"
+    assert steps.frame.height == 12
+
+
+@pytest.mark.parametrize("pattern", ["(", "nothing like it"])
+def test_a_bad_pattern_is_one_line(pattern: str) -> None:
+    with pytest.raises(UsageError) as error:
+        steps_of(loop("step_{}").profile(), pattern)
+    assert "\n" not in str(error.value)
+
+
+def test_windows_abut() -> None:
+    (steps,) = steps_of(loop("step_{}").profile())
+    frame = steps.frame
+    assert (frame["end"][:-1] == frame["start"][1:]).all()
+    assert frame.select((pl.col("end") - pl.col("start") == pl.col("period_ns")).all()).item()
