@@ -1,0 +1,81 @@
+"""The JSON that ``nsys stats --format json`` prints, object by object: line breaks in names are not escaped.
+
+In: lines from an opening bracket on. Out: cells as text under the columns that the first object names; an array that is
+cut off gives the objects before the cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from unstall.load._stats.columns import Column, any_header, parse_header
+from unstall.model import Warning_
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
+
+
+@dataclass
+class JsonTable:
+    columns: list[Column]
+    rows: list[list[str]]
+    header: str
+    end: int
+    notes: list[Warning_] = field(default_factory=list)
+
+
+def read(lines: Sequence[str], i: int, named: bool) -> JsonTable | None:
+    """The array of objects that starts at line ``i``, or ``None`` where there is none that nsys would print."""
+    if not re.fullmatch(r"\s*\[\s*(?:\{.*)?", lines[i]):
+        return None
+    text = "\n".join(lines[i:])
+    start = _skip(text, text.index("[") + 1)
+    objects, behind = _objects(text, start)
+    if not objects:
+        return None
+    keys = list(objects[0])
+    columns = parse_header(keys) or (any_header(keys) if named else None)
+    if columns is None:
+        return None
+    rows = [[_cell(o.get(key)) for key in keys] for o in objects]
+    kept = [row for row in rows if all(c.accepts(v) for c, v in zip(columns, row, strict=True))]
+    notes = _notes(len(rows) - len(kept), closed=text[behind : behind + 1] == "]")
+    return JsonTable(columns, kept, " ".join(keys), i + text.count("\n", 0, behind) + 1, notes)
+
+
+def _objects(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
+    """Whole objects separated by commas from ``at`` on, and the place behind the last."""
+    out = []
+    while text[at : at + 1] == "{":
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        out.append(value)
+        at = _skip(text, at)
+    return out, at
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at : at + 1] and text[at] in " \t\n,":
+        at += 1
+    return at
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _notes(damaged: int, closed: bool) -> list[Warning_]:
+    notes = []
+    if not closed:
+        text = "The text ends in the middle of a table: rows behind it are missing."
+        notes.append(Warning_(code="truncated-row", text=text))
+    if damaged:
+        notes.append(
+            Warning_(code="damaged-rows", text=f"{damaged} rows hold no numbers where numbers belong: left out.")
+        )
+    return notes
