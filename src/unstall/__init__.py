@@ -1,9 +1,8 @@
 """Find what stalls your GPU, fix it, prove it: the public API, one name a thing, imported when first used.
 
     profile = unstall.load("run.sqlite")          # tables as Polars frames
-    analysis = unstall.analyze(profile)           # ranges, steps, breakdown
-    report = unstall.diagnose(analysis)           # findings; typed, and JSON through unstall.to_json
-    report = unstall.report_of("run.sqlite")      # all three
+    analysis = unstall.analyze(profile)           # ranges, device work, steps; analysis.report for the figures
+    report = unstall.report_of("run.sqlite")      # both; JSON through unstall.to_json(report)
 
 A stage is a package that can be called by its own name, so ``unstall.load(path)`` and ``unstall.load.stats`` both work.
 """
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstall import _version
 
-_STAGES = ("load", "analyze", "diagnose")
+_STAGES = ("load", "analyze")
 """Packages whose function of the same name is public."""
 
 _MODEL = (
@@ -42,7 +41,6 @@ __all__ = [*_PUBLIC, *_STAGES, "__version__"]  # noqa: PLE0604 (kept in one plac
 
 if TYPE_CHECKING:
     from unstall.analyze import analyze as analyze
-    from unstall.diagnose import diagnose as diagnose
     from unstall.errors import *  # noqa: F403
     from unstall.load import load as load
     from unstall.model import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""The stages in order: a file → profile → analysis → findings → report. The one place that chains them.
+"""The stages in order: a file → profile → analysis → report. The one place that chains them.
 
 In: a path and what the user knows better than the capture. Out: a finished :class:`~unstall.model.Report`.
 The commands, the demo and the notebook call this; each stage alone is public as well.
@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unstall.model import Report
+    from unstall.model import Profile, Report
 
 
 def report_of(
@@ -32,9 +32,12 @@ def report_of(
     from unstall.model import Report
 
     opened = open_any(path, cache=cache)
-    if isinstance(opened, Report):
-        return opened
-    from unstall.analyze import analyze
-    from unstall.diagnose import diagnose
+    report = opened if isinstance(opened, Report) else _examine(opened, step, unprofiled_ns)
+    report.profile.path = os.fsencode(report.profile.path).decode("utf-8", "backslashreplace")  # JSON holds text only
+    return report
 
-    return diagnose(analyze(opened, step=step, unprofiled_ns=unprofiled_ns))
+
+def _examine(profile: Profile, step: str | None, unprofiled_ns: int | None) -> Report:
+    from unstall.analyze import analyze
+
+    return analyze(profile, step=step, unprofiled_ns=unprofiled_ns).report

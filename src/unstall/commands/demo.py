@@ -14,6 +14,7 @@ from unstall.commands.files import STDOUT, emitting
 INTRODUCTION = """\
 A training loop in PyTorch on an NVIDIA H200 that loads each batch on the main thread, recorded with Nsight Systems.
 This is what `unstall report` says of the recording; it was made elsewhere, nothing runs on a GPU now.
+
 """
 
 
@@ -41,7 +42,6 @@ def _say(words: str) -> None:
     from unstall.report.terminal import make_console
 
     with emitting() as out:
-        console = make_console(out)
+        width = make_console(out).width
         for paragraph in words.splitlines():
-            for line in wrap(paragraph, console.width):
-                console.print(line, soft_wrap=True)
+            out.writelines(f"{line.plain}\n" for line in wrap(paragraph, width))

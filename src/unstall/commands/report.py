@@ -61,7 +61,7 @@ def _check(profiles: Sequence[str], wanted: dict[Output, str]) -> None:
         raise UsageError("two outputs on standard output", "they would mix", "Give one of them a file")
     for output, target in wanted.items():
         named = {place(target, profile) for profile in profiles}
-        if len(profiles) > 1 and not (output.joins and len(named) == 1) and len(named) < len(profiles):
+        if len(named) < len(profiles) and ("{name}" in target or not output.joins):
             hint = "Put {name} into it: it becomes the profile's own name, and those must differ"
             raise UsageError(f"--{output.name} {target}", "one file for several profiles", hint)
     inputs = {Path(profile).resolve() for profile in profiles}

@@ -17,7 +17,6 @@ from unstall.report.text import align_decimals, visible
 
 GAP = 2
 INDENT = 2
-NARROWEST = 16  # cells a name needs before a less wanted column is dropped for it
 STICKY = "\u00a0"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -32,6 +31,7 @@ class Column:
         style: rich style of the cells.
         rank: columns of the highest rank are dropped first where the width does not suffice; 0 is never dropped.
         left: flush left instead of right, decimal points aligned.
+        least: cells that the name column asks for before less wanted columns are dropped.
     """
 
     title: str
@@ -39,6 +39,7 @@ class Column:
     style: str = ""
     rank: int = 0
     left: bool = False
+    least: int = 24
 
     def __post_init__(self) -> None:
         safe = [visible(cell) for cell in self.cells]
@@ -51,7 +52,7 @@ class Column:
 
 def table(name: Column, columns: Sequence[Column], width: int) -> list[Text]:
     """A heading and one line a row; ``name`` takes what width is left, cut in its middle where it is longer."""
-    shown = _that_fit(columns, width - INDENT - min(max(name.width, 1), NARROWEST))
+    shown = _that_fit(columns, width - INDENT - min(max(name.width, 1), name.least))
     room = width - INDENT - sum(c.width + GAP for c in shown)
     first = min(name.width, max(room, 1))
     lines = [_row([(fit(name.title, first), first, True, "dim"), *((c.title, c.width, c.left, "dim") for c in shown)])]
@@ -89,6 +90,15 @@ def fit(text: str, width: int) -> str:
     head = max((width - 1) * 2 // 3, 0)
     tail = max(width - 1 - head, 0)
     return set_cell_size(text, head).rstrip(" ") + "…" + _last_cells(text, tail)
+
+
+def listed(names: Sequence[str], width: int) -> str:
+    """As many whole names as fit, the rest an ellipsis; the first one is cut where not even that fits."""
+    for shown in range(len(names), 0, -1):
+        line = ", ".join(map(visible, names[:shown])) + (", …" if shown < len(names) else "")
+        if cell_len(line) <= width:
+            return line
+    return fit(names[0], width) if names else ""
 
 
 def _last_cells(text: str, width: int) -> str:

@@ -43,7 +43,7 @@ def code(name: str) -> str:
     return f"{fence}{pad}{safe}{pad}{fence}"
 
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
+_MARKUP = re.compile(r"[\\`*\[\]<>#|~@&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
 def prose(sentence: str) -> str:
@@ -60,18 +60,18 @@ def _title(report: Report) -> str:
 
 
 def _steps(report: Report) -> list[str]:
-    return [_step(s, b) for s, b in zip(report.steps, report.breakdown, strict=False)]
+    return [_step(report, s, b) for s, b in zip(report.steps, report.breakdown, strict=False)]
 
 
-def _step(steps: StepsRow, row: BreakdownRow) -> str:
+def _step(report: Report, steps: StepsRow, row: BreakdownRow) -> str:
     facts = [f"median of {text.plural(steps.count - steps.warmup, 'steady step')}", f"process {steps.process}"]
     facts += [f"{text.plural(steps.warmup, 'warm-up step')} left out"] if steps.warmup else []
     facts += [f"{text.duration(steps.unprofiled_ns)} without the profiler"] if steps.unprofiled_ns is not None else []
     head = f"**Step {text.duration(steps.period_ns.median)}** ({', '.join(facts)})"
-    cells = [
-        (words.category(c.name), text.ms(c.ns), text.percent(c.percent))
-        for c in [*words.on_device(row), *words.on_host(row)]
-    ]
+    idle = "GPU idle: " if words.has_device(report) else ""
+    named = [(words.category(c.name), c) for c in words.on_device(row)]
+    named += [(idle + words.category(c.name), c) for c in words.on_host(row)]
+    cells = [(name, text.ms(c.ns), text.percent(c.percent)) for name, c in named]
     return f"{head}\n\n" + _table(("where it goes", "ms", "share"), cells)
 
 

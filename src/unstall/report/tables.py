@@ -72,7 +72,7 @@ def _range_columns(rows: list[RangeRow], by: By, several: bool) -> list[Column]:
         *([Column("pid", [str(r.process) for r in rows])] if several else []),
         Column("count", [text.count(r.instances) for r in rows], rank=3),
         Column("total ms", [text.ms(r.total_ns) for r in rows], chosen.get("total", "")),
-        *figures("steady ms", [r.steady_total_ns for r in rows], 2),
+        *_steady(rows),
         *([Column("share %", [text.share(r.share) for r in rows])] if any(r.share is not None for r in rows) else []),
         *figures("self ms", [r.self_ns for r in rows], 0 if by == "self" else 5, chosen.get("self", "")),
         *figures("GPU ms", [r.gpu_ns for r in rows], 0 if by == "gpu" else 1, chosen.get("gpu", "")),
@@ -81,6 +81,13 @@ def _range_columns(rows: list[RangeRow], by: By, several: bool) -> list[Column]:
         *figures("min ms", [r.min_ns for r in rows], 8),
         *figures("max ms", [r.max_ns for r in rows], 7),
     ]
+
+
+def _steady(rows: list[RangeRow]) -> list[Column]:
+    """Totals without warm-up, where that is known and makes a difference."""
+    if all(r.steady_total_ns in (None, r.total_ns) for r in rows):
+        return []
+    return [Column("steady ms", [text.ms(r.steady_total_ns) for r in rows], rank=2)]
 
 
 def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
@@ -100,7 +107,7 @@ def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
         Column("median µs", [text.us(r.median_ns) for r in shown], rank=2),
         Column("max µs", [text.us(r.max_ns) for r in shown], rank=1),
     ]
-    yield from table(Column("kernel", [text.kernel_name(r.name) for r in shown]), columns, width)
+    yield from table(Column("kernel", [text.kernel_name(r.name) for r in shown], least=40), columns, width)
     yield from _more(len(rows) - len(shown), width)
 
 

@@ -14,15 +14,15 @@ from typing import IO, TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from unstall.model import Category
 from unstall.report import tables, text, words
-from unstall.report.layout import Column, bar, dotted, fit, heading, spark, sticky, table, wrap
+from unstall.report.layout import Column, bar, dotted, fit, heading, listed, spark, sticky, table, wrap
 from unstall.report.tables import By
 
 if TYPE_CHECKING:
-    from unstall.model import BreakdownRow, Finding, Report, StepsRow
+    from unstall.model import BreakdownRow, Category, Finding, Report, StepsRow
 
 WIDEST = 160  # wider lines are harder to follow from a name to its figures
+UNEVEN = 1.2  # of the median: steps that all take less than this need no picture
 LONGEST_BAR = 60  # cells: longer ones add ink, not information
 LONGEST_TEXT = 600  # of a warning: a name of thousands of letters in it must not fill the screen
 EVIDENCE_SHOWN = 3
@@ -40,8 +40,10 @@ COLOURS = {
 def show(report: Report, file: IO[str] | None = None, *, top: int = 10, by: By = "total") -> None:
     """Write the report to ``file`` (standard output by default). ``top`` rows a table, 0 for all of them."""
     console = make_console(file)
-    for line in lines(report, min(console.width, WIDEST), top=top, by=by, unicode=_unicode(console)):
-        console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    with console.capture() as shown:
+        for line in lines(report, min(console.width, WIDEST), top=top, by=by, unicode=_unicode(console)):
+            console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    console.file.write(shown.get())
 
 
 def make_console(file: IO[str] | None = None) -> Console:
@@ -123,7 +125,7 @@ def _step(steps: StepsRow, width: int, *, several: bool, unicode: bool) -> Itera
     yield from heading(
         sticky(f"STEP{who} {text.duration(period.median)}"), f"median of {steady}; {spread}; {pace}", width
     )
-    if unicode and len(steps.samples_ns) > 2:
+    if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:
         yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
     yield from wrap("; ".join(_step_facts(steps)), width, first="  ")
     yield from wrap(_unprofiled(steps), width, first="  ")
@@ -147,14 +149,16 @@ def _step_facts(steps: StepsRow) -> list[str]:
 
 def _unprofiled(steps: StepsRow) -> str:
     if steps.unprofiled_ns is None:
-        return "without the profiler: not known (tracing lengthens steps; give it with --unprofiled-ms)"
+        return "without the profiler: not known (tracing lengthens steps): --unprofiled-ms X"
     return f"without the profiler: {sticky(text.duration(steps.unprofiled_ns))}"
 
 
 def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> Iterator[Text]:
-    yield from heading("WHERE IT GOES", f"every nanosecond of a {sticky(text.duration(row.step_ns))} step once", width)
+    from unstall.model import Category
+
+    yield from heading("WHERE IT GOES", _whole(report, row), width)
     device, host = words.on_device(row), words.on_host(row)
-    label = "GPU idle, while the host is" if words.has_device(report) else "host"
+    label = "GPU idle" if words.has_device(report) else "host"
     idle = Category(name="", ns=sum(c.ns for c in host), percent=sum(c.percent for c in host))
     shown = [*device, idle, *host]
     names = [*(words.category(c.name) for c in device), label, *("  " + words.category(c.name) for c in host)]
@@ -166,13 +170,18 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
         yield _with_bar(line, category, width - start, unicode)
 
 
+def _whole(report: Report, row: BreakdownRow) -> str:
+    split = "; GPU idle split by what the host did" if words.has_device(report) else ", split by what the host did"
+    return f"the whole {sticky(text.duration(row.step_ns))} step{split}"
+
+
 def _with_bar(line: Text, category: Category, room: int, unicode: bool) -> Text:
     """The row, its bar, and behind it the ranges in which the time was spent."""
     longest = min(max(room * 2 // 3, room - 48), LONGEST_BAR)
     drawn = bar(category.percent / 100, longest, unicode)
     line.append(drawn, COLOURS.get(category.name, "blue"))
-    where = ", ".join(r.name for r in category.ranges)
-    return line.append(" " + fit(where, room - len(drawn) - 1), "dim") if where else line
+    where = [] if category.name in words.ON_DEVICE else [r.name for r in category.ranges]
+    return line.append(" " + listed(where, room - len(drawn) - 1), "dim") if where else line
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

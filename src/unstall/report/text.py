@@ -36,7 +36,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def number(value: float | None, places: int = 3) -> str:
-    """At least three significant figures, at most ``places`` decimals, at least one: 1135.9, 22.6, 2.69, 0.812."""
+    """At least three significant figures, at most ``places`` decimals: 123456, 1135.9, 22.6, 2.69, 0.812."""
     if value is None:
         return DASH
     if value == 0:
@@ -47,7 +47,9 @@ def number(value: float | None, places: int = 3) -> str:
 
 
 def _decimals(value: float, places: int) -> int:
-    """Decimals for three significant figures; asked again of the rounded value, so that 9.996 is 10.0, not 10.00."""
+    """Decimals for three significant figures; asked of the rounded value, so that 9.996 is 10.0, not 10.00."""
+    if abs(value) >= 99_999.5:
+        return 0
     for decimals in range(1, places):
         if round(abs(value), decimals) >= 10 ** (2 - decimals):
             return decimals
@@ -138,7 +140,9 @@ _NOISE = re.compile(
     r"::\[lambda[^\]]*\]|::\{lambda[^}]*\}(?:#\d+)?|::operator *(?:const)?|::lambda\b| const$"  # nested functors
     r"|(?:std::)?array<char ?\*, \w+>(?:, )?|TensorList(?:ScalarList)?Metadata<[^<>]*>(?:, )?"  # its argument packing
 )
-_NAMESPACES = re.compile(r"(?:\b[A-Za-z_]\w*|<unnamed>|(?<=[<, ])|^)::")
+_TILED = re.compile(r"(_tilesize[\dx]+)_stage.*?(_split_k)?_kernel__\w+$")  # cuBLAS: past the tile, kernels agree
+_WRAPPED = re.compile(r"^Kernel2?<(\w+)>$")  # CUTLASS
+_NAMESPACES = re.compile(r"(?:\b[A-Za-z_]\w*|<unnamed>)?(?:::)+")
 
 
 def kernel_name(name: str) -> str:
@@ -147,10 +151,15 @@ def kernel_name(name: str) -> str:
     while found:
         short, found = _PARENTHESES.subn("", short)
     short = _NAMESPACES.sub("", _NOISE.sub("", short).replace("void ", ""))
-    return short.replace(", >", ">").strip() or name
+    return _WRAPPED.sub(r"\1", _TILED.sub(r"\1\2", short.replace(", >", ">"))).strip() or name
+
+
+_PLAIN = re.compile(r"[<\-–]?[\d,]*(\.\d+)?")
 
 
 def align_decimals(cells: list[str]) -> list[str]:
-    """Numbers padded on the right so that their decimal points stand in one column when flushed right."""
+    """Numbers padded on the right so that their decimal points stand in one column; anything else as it is."""
+    if not all(_PLAIN.fullmatch(cell) for cell in cells):
+        return cells
     tails = [len(cell) - len(cell.partition(".")[0]) for cell in cells]
     return [cell + " " * (max(tails) - tail) for cell, tail in zip(cells, tails, strict=True)]

@@ -18,17 +18,18 @@ CATEGORIES = {
     "exposed_communication": "exposed communication",
     "exposed_copy": "exposed copies",
     "other_process": "GPU used by another process",
-    "sync": "waiting in a sync call",
-    "alloc": "allocating memory",
-    "copy_call": "in copy calls",
-    "launch": "launching",
+    "sync": "sync calls",
+    "alloc": "allocation calls",
+    "copy_call": "copy calls",
+    "launch": "launch calls",
+    "device_latency": "launch latency",
     "gil_wait": "waiting for the GIL",
     "data_loading": "data loading",
     "checkpoint": "saving or logging",
     "file_io": "file I/O",
-    "lock_wait": "waiting on a lock",
+    "lock_wait": "waiting on locks",
     "python_cpu": "Python and CPU work",
-    "unknown": "not explained",
+    "unknown": "unknown",
 }
 ON_DEVICE = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process")
 
@@ -46,6 +47,7 @@ TABLES = {
     "gpu_metrics": "GPU metric row",
 }
 
+WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
 BUSY_ENOUGH = (
     85.0  # percent of the step: above it a sentence about idling would mislead; findings keep the exact figures
 )
@@ -83,7 +85,7 @@ def verdict(report: Report) -> str:
 def _without_steps(report: Report) -> str:
     what = "No repeating step in this capture, so nothing is said of a step's time: the tables are totals."
     top = next((r for r in report.ranges or [] if not r.wrapper and not r.library), None)
-    if top is None or top.share is None:
+    if top is None or (top.share or 0) < WORTH_NAMING:
         return what
     most = f"{text.ms(top.total_ns)} ms, {text.percent(top.share)} of the ranges listed"
     return f"{what} The largest is {top.name}: {most}."

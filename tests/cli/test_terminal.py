@@ -1,0 +1,206 @@
+"""What a terminal shows, held against golden files; and what it must never let through.
+
+After an intended change: ``UNSTALL_UPDATE_GOLDEN=1 pytest tests/cli``, then read the difference.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+import samples
+from rich.cells import cell_len
+from rich.console import Console
+
+from unstall.model import Evidence, ProfileFacts, Report, Warning_, Where
+from unstall.report import terminal
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\n[bold]x[/bold] :smile: \u202egnp.exe <b>&"
+
+
+class Tty(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(report: Report, monkeypatch: pytest.MonkeyPatch, columns: str = "", **options: object) -> str:
+    monkeypatch.setenv("COLUMNS", columns)
+    out = io.StringIO()
+    terminal.show(report, out, **options)
+    return out.getvalue()
+
+
+def same_as_golden(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("UNSTALL_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_full_report(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(samples.full_report(), monkeypatch, columns)
+    assert max(map(cell_len, out.splitlines())) <= int(columns)
+    same_as_golden(f"full_{columns}.txt", out)
+
+
+def test_a_pipe_is_80_wide_and_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(samples.full_report(), monkeypatch)
+    assert out == shown(samples.full_report(), monkeypatch, "80")
+    assert "\x1b" not in out
+    assert not [line for line in out.splitlines() if line != line.rstrip()], "no trailing blanks"
+
+
+def test_a_terminal_gets_colours_and_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = Tty()
+    terminal.show(samples.full_report(), out)
+    coloured = out.getvalue()
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == shown(samples.full_report(), monkeypatch, "80")
+
+
+def korean() -> Report:
+    names = ["데이터로딩", "순전파", "backward", "역전파와 옵티마이저 그리고 아주 긴 이름의 구간입니다 정말로 깁니다"]
+    rows = [samples.a_range(name, 600.0 / (i + 1), 25.0) for i, name in enumerate(names)]
+    return samples.full_report(ranges=rows)
+
+
+def test_korean_names_stay_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(korean(), monkeypatch, "80")
+    rows = out.split("RANGES")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(rows) == 4
+    assert len({cell_len(row.partition(".")[0]) for row in rows}) == 1, "decimal points stand in one cell"
+    same_as_golden("korean_80.txt", out)
+
+
+def hostile() -> Report:
+    report = samples.full_report(
+        ranges=[samples.a_range(HOSTILE, 600.0, 50.0, domain=HOSTILE), samples.a_range("x" * 5000, 500.0, 50.0)],
+        kernels=[samples.a_kernel(HOSTILE, 3.0), samples.a_kernel("k" * 5000, 2.0)],
+        warnings=[Warning_(code="odd-name", text=f"range {HOSTILE} {'y' * 5000}")],
+        steps=[samples.steps_row(source=f"range:{HOSTILE}", warmup_steps=[HOSTILE])],
+    )
+    report.profile.path = f"dir/{HOSTILE}.sqlite"
+    report.profile.gpus[0].name = HOSTILE
+    report.profile.processes[0].name = HOSTILE
+    report.breakdown[0].categories[0].ranges[:] = [samples.RangeShare(name=HOSTILE, ns=1)]
+    finding = report.findings[0]
+    finding.title, finding.fix.text = HOSTILE, HOSTILE
+    finding.where = Where(range=HOSTILE, kernel=HOSTILE, call=HOSTILE)
+    finding.evidence.append(Evidence(text=HOSTILE))
+    return report
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "160"])
+def test_names_cannot_reach_the_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(hostile(), monkeypatch, columns)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", out)
+    assert "[bold]x" in out and ":smile:" in out, "markup and emoji codes are text"
+    assert max(map(cell_len, out.splitlines())) <= int(columns)
+    assert len(out.splitlines()) < 150, "a name of thousands of letters does not fill the screen"
+
+
+def test_figures_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in range(50, 160, 7):
+        out = shown(samples.full_report(), monkeypatch, str(columns))
+        assert not re.search(r"(?m)^\s*(ms|µs|s|%)\b", out), f"a unit stands alone at {columns} columns"
+
+
+def test_top_cuts_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(samples.full_report(), monkeypatch, top=2)
+    ranges = out.split("RANGES")[1].split("\n\n")[0]
+    assert "data_load" in ranges and "forward" in ranges and "backward" not in ranges
+    assert "2 more" in ranges
+    assert "more:" not in shown(samples.full_report(), monkeypatch, top=0)
+
+
+def first_range(out: str) -> str:
+    return out.split("RANGES")[1].split("range  ")[1].splitlines()[1].split()[0]
+
+
+@pytest.mark.parametrize(("by", "first"), [("total", "data_load"), ("self", "data_load"), ("gpu", "backward")])
+def test_by_ranks(by: str, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_range(shown(samples.full_report(), monkeypatch, by=by)) == first
+
+
+def test_wrappers_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(samples.full_report(), monkeypatch, "120")
+    assert "wrappers left out: step_* (30)" in out
+    assert "\n  step_*" not in out
+
+
+def test_library_ranges_only_where_the_user_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    cub = samples.a_range("cub::DeviceReduce", 50.0, library=True, domain="CCCL")
+    out = shown(samples.full_report(ranges=[samples.a_range("mine", 1.0, 100.0), cub]), monkeypatch)
+    assert "cub::DeviceReduce" not in out and "1 library range left out" in " ".join(out.split())
+    assert "CCCL:cub::DeviceReduce" in shown(samples.full_report(ranges=[cub]), monkeypatch)
+
+
+def bare(**other: object) -> Report:
+    facts = ProfileFacts(
+        path="table.csv", producer="nsys-stats", producer_version="", schema_version="", duration_ns=None
+    )
+    return Report(profile=facts, **other)
+
+
+def test_what_is_unknown_is_not_shown_as_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = samples.a_range(
+        "data_load", 1135.9, 38.5, process=None, steady_total_ns=None, self_ns=None, gpu_ns=None,
+        median_ns=None, min_ns=None, max_ns=None, stddev_ns=None,
+    )  # fmt: skip
+    out = shown(bare(ranges=[row]), monkeypatch, "160")
+    assert "1135.9" in out and "38.5" in out
+    for column in ("self ms", "GPU ms", "median ms", "steady ms", "pid"):
+        assert column not in out
+    assert "GPU idle" not in out and "STEP" not in out
+
+
+def test_nothing_at_all_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(bare(), monkeypatch)
+    assert out.splitlines()[0] == "table.csv · nsys-stats"
+    assert "No repeating step" in out
+
+
+def test_without_gpu_rows_nothing_is_said_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = samples.full_report(device_total_ns=None, kernels=None, copies=None, findings=[])
+    report.breakdown[0].categories = [c for c in report.breakdown[0].categories if c.name in ("data_loading", "launch")]
+    out = shown(report, monkeypatch, "120")
+    assert "No GPU work was captured" in out
+    assert "GPU idle" not in out
+
+
+def test_two_processes_come_out_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = samples.full_report()
+    report.steps.append(samples.steps_row(process=777))
+    report.breakdown.append(samples.breakdown_row())
+    report.ranges = [*(report.ranges or []), samples.a_range("data_load", 5.0, 0.5, process=777)]
+    out = shown(report, monkeypatch)
+    assert "STEP of pid 4242" in out and "STEP of pid 777" in out
+    assert re.search(r"data_load +777 ", out)
+
+
+def test_an_old_locale_gets_plain_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
+    terminal.show(samples.full_report(), out)
+    out.flush()
+    assert b"####" in raw.getvalue()
+
+
+def test_console_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "132")
+    assert terminal.make_console(io.StringIO()).width == 132
+    for odd in ("", "0", "wide", "-5"):
+        monkeypatch.setenv("COLUMNS", odd)
+        assert terminal.make_console(io.StringIO()).width == 80
+    assert isinstance(terminal.make_console(Tty()), Console)
