@@ -1,7 +1,7 @@
 """NVTX ranges nested on their thread, and folded into families.
 
-In: the ``ranges`` table. Out: the same with ``depth``, ``parent``, self time and ``family``; who is open when; sums over
-everything inside.
+In: the ``ranges`` table. Out: the same with depth, parent, self time and family; who is open when; sums over everything
+inside.
 
 A range is *trusted* for nesting when it was closed, on the thread that opened it, and crosses no other: a push/pop
 range no other push/pop range (two domains can), a start/end range no range at all. The others are kept apart: totalled,
@@ -27,9 +27,9 @@ PUSH_POP = "push_pop"
 def nest(ranges: pl.DataFrame) -> pl.DataFrame:
     """The ``ranges`` table with its nesting, rows in the same order.
 
-    Added columns: ``id`` (row index), ``family`` (name with counting numbers folded), ``library`` (written by one, not by
-    the user), ``closed``, ``trusted``, and for trusted rows (else null) ``depth`` (0 outermost), ``parent`` (id; null at
-    depth 0) and ``self_ns`` (duration less the direct children). An ``end`` before the start becomes null.
+    Added columns: ``id`` (row index), ``family`` (name with counting numbers folded), ``library`` (written by one, not
+    by the user), ``closed``, ``trusted``, and for trusted rows (else null) ``depth`` (0 outermost), ``parent`` (id;
+    null at depth 0) and ``self_ns`` (duration less the direct children). An ``end`` before the start becomes null.
     """
     frame = _named(ranges).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     frame = frame.with_columns((pl.col("end") >= pl.col("start")).fill_null(value=False).alias("closed"))

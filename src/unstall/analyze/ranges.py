@@ -72,28 +72,47 @@ def _row(row: dict[str, Any], wrapper: bool, span: int | None, whole: int) -> Ra
 def _families(
     nested: pl.DataFrame, ops: pl.DataFrame | None, windows: Mapping[int, Sequence[tuple[int, int]]]
 ) -> pl.DataFrame:
-    known = ~(pl.col("closed") & ~pl.col("trusted")).any() & pl.col("closed").any()
     frame = nested.with_columns(_device_columns(nested, ops)).with_columns(
         ns=pl.col("end") - pl.col("start"), steady=pl.Series(_steady(nested, windows))
     )
-    has_steps = pl.col("process").is_in(list(windows))
-    table = frame.group_by(FAMILY).agg(
-        pl.col("name").n_unique().alias("members"), pl.col("closed").sum().cast(pl.Int64).alias("instances"),
-        pl.col("ns").sum().alias("total_ns"), pl.col("ns").filter("steady").sum().alias("steady_total_ns"),
-        pl.when(known).then(pl.col("self_ns").sum()).alias("self_ns"),
-        pl.col("ns").median().alias("median_ns"), pl.col("ns").std().alias("stddev_ns"),
-        pl.col("ns").min().alias("min_ns"), pl.col("ns").max().alias("max_ns"), pl.col("library").all(), (~pl.col("closed")).sum().alias("unclosed"),
-        *(pl.when(known & pl.col(c).is_not_null().any()).then(pl.col(c).filter("outermost").sum()).alias(c)
-          for c in ("gpu_ns", "gpu_by_time_ns")),
-        pl.when(known & pl.col("gpu_ns").is_not_null().any()).then(pl.col("gpu_span_ns").sum()).alias("gpu_span_ns"),
-    )  # fmt: skip
+    table = frame.group_by(FAMILY).agg(*_counts(), *_times(), *_device_times())
     some = pl.col("instances") > 0
     return table.with_columns(
         pl.col("family", "domain", "style").cast(pl.String),
-        pl.when(has_steps).then("steady_total_ns"),
+        pl.when(pl.col("process").is_in(list(windows))).then("steady_total_ns"),
         pl.when(some).then(pl.col("stddev_ns").fill_null(0.0)),
         avg_ns=pl.when(some).then(pl.col("total_ns") / pl.col("instances")).otherwise(0.0),
     ).sort("total_ns", "family", "process", descending=[True, False, False])
+
+
+def _counts() -> list[pl.Expr]:
+    return [
+        pl.col("name").n_unique().cast(pl.Int64).alias("members"),
+        pl.col("closed").sum().cast(pl.Int64).alias("instances"),
+        (~pl.col("closed")).sum().cast(pl.Int64).alias("unclosed"),
+        pl.col("library").all(),
+    ]
+
+
+def _times() -> list[pl.Expr]:
+    ns = pl.col("ns")
+    return [
+        ns.sum().alias("total_ns"), ns.filter("steady").sum().alias("steady_total_ns"),
+        pl.when(_all_known()).then(pl.col("self_ns").sum()).alias("self_ns"),
+        ns.median().alias("median_ns"), ns.min().alias("min_ns"), ns.max().alias("max_ns"), ns.std().alias("stddev_ns"),
+    ]  # fmt: skip
+
+
+def _device_times() -> list[pl.Expr]:
+    """Null without device tables, or where an instance's share of them is not known."""
+    known = _all_known() & pl.col("gpu_ns").is_not_null().any()
+    once = [pl.col(c).filter("outermost").sum().alias(c) for c in ("gpu_ns", "gpu_by_time_ns")]
+    return [pl.when(known).then(e) for e in (*once, pl.col("gpu_span_ns").sum())]
+
+
+def _all_known() -> pl.Expr:
+    """Whether every closed instance is trusted, and one is there: part of a sum would pass for the whole."""
+    return ~(pl.col("closed") & ~pl.col("trusted")).any() & pl.col("closed").any()
 
 
 def _device_columns(nested: pl.DataFrame, ops: pl.DataFrame | None) -> list[pl.Series]:
