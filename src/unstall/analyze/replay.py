@@ -185,8 +185,8 @@ class Replay:
         """The unprofiled steady step with the change made."""
         low, usual, high = self.call_cost_ns
         middle = self._outcome(change, usual, change.op_ns)
-        fast = self._outcome(change, high, change.op_ns_low or change.op_ns)
-        slow = self._outcome(change, low, change.op_ns_high or change.op_ns)
+        fast = self._outcome(change, high, change.op_ns if change.op_ns_low is None else change.op_ns_low)
+        slow = self._outcome(change, low, change.op_ns if change.op_ns_high is None else change.op_ns_high)
         slack = self._slack(middle)
         scale = (
             self._scale if not middle.device_bound or self._limit(middle, change.cut) == self._untouched_limit else 1.0
