@@ -25,9 +25,10 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "errors": set(),
     "_version": set(),
     "diagnose": {"model", "errors", "analyze"},
-    "load": {"model", "errors", "_version", "analyze"},  # nsys stats text is sums already: its report is made at once
+    "load": {"model", "errors", "_version", "analyze", "nsys"},  # nsys stats text is sums already: its report is made at once
     "fix": {"model", "errors", "instrument"},
-    "collect": {"model", "errors", "_version", "instrument"},
+    "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
+    "nsys": {"errors"},
     "__init__": EVERYBODY,
     "cli": EVERYBODY,
     "commands": EVERYBODY,
