@@ -64,6 +64,20 @@ def test_demo(run: Run) -> None:
     assert "without the profiler: 27.0 ms" in out
 
 
+def test_readme_shows_the_real_output(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run("demo")
+    shown = out[out.index(demo.RECORDED) : out.index("\nKERNELS")]
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    before, fence, rest = text.partition("```text\n")
+    current, after = rest.split("```", 1)
+    if os.environ.get("UNSTALL_UPDATE_GOLDEN"):
+        readme.write_text(f"{before}{fence}{shown}```{after}", encoding="utf-8")
+        current = shown
+    assert current == shown, "run: UNSTALL_UPDATE_GOLDEN=1 pytest tests/cli"
+
+
 def test_report(run: Run, profile: Path) -> None:
     before = digest(profile), sorted(profile.parent.iterdir())
     code, out, err = run("report", profile)

@@ -164,6 +164,13 @@ def test_what_is_unknown_is_not_shown_as_zero(monkeypatch: pytest.MonkeyPatch) -
     assert "GPU idle" not in out and "STEP" not in out
 
 
+def test_steps_of_a_table_have_no_breakdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = samples.steps_row(process=None, gpu_busy_ns=None, kernels_per_step=None)
+    out = shown(bare(ranges=[samples.a_range("data_load", 1135.9, 38.5)], steps=[steps]), monkeypatch, "100")
+    assert "A step takes 25.3 ms; where it goes cannot be told from this input." in out
+    assert "WHERE IT GOES" not in out and "pace" not in out and "pid" not in out and "None" not in out
+
+
 def test_nothing_at_all_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     out = shown(bare(), monkeypatch)
     assert out.splitlines()[0] == "table.csv · nsys-stats"

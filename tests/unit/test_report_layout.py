@@ -44,8 +44,8 @@ def test_fit_fits(name: str, width: int) -> None:
 
 
 def test_fit_keeps_both_ends() -> None:
-    assert fit("layer.0.attention.self.query", 16) == "layer.0.at…query"
-    assert fit("데이터로딩데이터로딩데이터로딩", 11).startswith("데이터")
+    assert fit("layer.0.attention.self.query", 16) == "layer.0…lf.query"
+    assert fit("데이터로딩데이터로딩데이터로딩", 12) == "데이…터로딩"
     assert fit("short", 16) == "short"
     assert fit("x" * 5000 + "end", 20).endswith("end")
 

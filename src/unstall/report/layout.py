@@ -87,7 +87,7 @@ def fit(text: str, width: int) -> str:
     text = visible(text if len(text) <= 8 * width else text[: 4 * width] + text[-4 * width :])
     if cell_len(text) <= width:
         return text
-    head = max((width - 1) * 2 // 3, 0)
+    head = max((width - 1) // 2, 0)
     tail = max(width - 1 - head, 0)
     return set_cell_size(text, head).rstrip(" ") + "…" + _last_cells(text, tail)
 

@@ -60,14 +60,17 @@ def _title(report: Report) -> str:
 
 
 def _steps(report: Report) -> list[str]:
-    return [_step(report, s, b) for s, b in zip(report.steps, report.breakdown, strict=False)]
+    return [_step(report, steps, words.breakdown_of(report, steps)) for steps in report.steps]
 
 
-def _step(report: Report, steps: StepsRow, row: BreakdownRow) -> str:
-    facts = [f"median of {text.plural(steps.count - steps.warmup, 'steady step')}", f"process {steps.process}"]
+def _step(report: Report, steps: StepsRow, row: BreakdownRow | None) -> str:
+    facts = [f"median of {text.plural(steps.count - steps.warmup, 'steady step')}"]
+    facts += [f"process {steps.process}"] if steps.process is not None else []
     facts += [f"{text.plural(steps.warmup, 'warm-up step')} left out"] if steps.warmup else []
     facts += [f"{text.duration(steps.unprofiled_ns)} without the profiler"] if steps.unprofiled_ns is not None else []
     head = f"**Step {text.duration(steps.period_ns.median)}** ({', '.join(facts)})"
+    if row is None:
+        return head
     idle = "GPU idle: " if words.has_device(report) else ""
     named = [(words.category(c.name), c) for c in words.on_device(row)]
     named += [(idle + words.category(c.name), c) for c in words.on_host(row)]

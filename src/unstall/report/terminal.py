@@ -32,8 +32,7 @@ COLOURS = {
     "exposed_communication": "magenta",
     "exposed_copy": "yellow",
     "other_process": "cyan",
-    "data_loading": "red",
-    "": "bright_black",
+    "": "bright_black",  # the sum of what idles
 }
 
 
@@ -66,9 +65,11 @@ def lines(report: Report, width: int, *, top: int = 10, by: By = "total", unicod
     yield from _facts(report, width)
     yield Text()
     yield from wrap(words.verdict(report), width, "bold")
-    for steps, row in zip(report.steps[: top or None], report.breakdown[: top or None], strict=False):
+    for steps in report.steps[: top or None]:
         yield from _step(steps, width, several=len(report.steps) > 1, unicode=unicode)
-        yield from _breakdown(report, row, width, unicode)
+        row = words.breakdown_of(report, steps)
+        if row is not None:
+            yield from _breakdown(report, row, width, unicode)
     yield from _findings(report, width)
     yield from tables.ranges(report, width, top, by)
     yield from tables.kernels(report, width, top)
@@ -121,14 +122,20 @@ def _step(steps: StepsRow, width: int, *, several: bool, unicode: bool) -> Itera
     period = steps.period_ns
     steady = f"{text.plural(steps.count - steps.warmup, 'steady step')} ({steps.source})"
     spread = sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms")
-    pace = f"the {'GPU' if steps.limit == 'gpu' else steps.limit} sets the pace"
-    yield from heading(
-        sticky(f"STEP{who} {text.duration(period.median)}"), f"median of {steady}; {spread}; {pace}", width
-    )
+    detail = f"median of {steady}; {spread}{_pace(steps)}"
+    yield from heading(sticky(f"STEP{who} {text.duration(period.median)}"), detail, width)
     if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:
         yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
     yield from wrap("; ".join(_step_facts(steps)), width, first="  ")
-    yield from wrap(_unprofiled(steps), width, first="  ")
+    if steps.process is not None:
+        yield from wrap(_unprofiled(steps), width, first="  ")
+
+
+def _pace(steps: StepsRow) -> str:
+    """Which resource limits; without device rows nobody can tell."""
+    if steps.gpu_busy_ns is None:
+        return ""
+    return f"; the {'GPU' if steps.limit == 'gpu' else steps.limit} sets the pace"
 
 
 def _step_facts(steps: StepsRow) -> list[str]:
@@ -165,9 +172,11 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
     columns = [Column("ms", [text.ms(c.ns) for c in shown]), Column("%", [text.share(c.percent) for c in shown])]
     block = table(Column("", names), columns, width)
     start = max(line.cell_len for line in block) + 2
+    worst = host[0] if host and idle.percent > 100 - words.BUSY_ENOUGH else None
     for line, category in zip(block[1:], shown, strict=True):
         line.append(" " * (start - line.cell_len))
-        yield _with_bar(line, category, width - start, unicode)
+        colour = COLOURS.get(category.name, "blue")
+        yield _with_bar(line, category, "red" if category is worst else colour, width - start, unicode)
 
 
 def _whole(report: Report, row: BreakdownRow) -> str:
@@ -175,11 +184,11 @@ def _whole(report: Report, row: BreakdownRow) -> str:
     return f"the whole {sticky(text.duration(row.step_ns))} step{split}"
 
 
-def _with_bar(line: Text, category: Category, room: int, unicode: bool) -> Text:
+def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: bool) -> Text:
     """The row, its bar, and behind it the ranges in which the time was spent."""
     longest = min(max(room * 2 // 3, room - 48), LONGEST_BAR)
     drawn = bar(category.percent / 100, longest, unicode)
-    line.append(drawn, COLOURS.get(category.name, "blue"))
+    line.append(drawn, colour)
     where = [] if category.name in words.ON_DEVICE else [r.name for r in category.ranges]
     return line.append(" " + listed(where, room - len(drawn) - 1), "dim") if where else line
 

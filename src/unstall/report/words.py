@@ -75,23 +75,32 @@ def has_device(report: Report) -> bool:
 
 def verdict(report: Report) -> str:
     """What holds the step back, in a sentence or two."""
-    if not report.steps or not report.breakdown:
-        return _without_steps(report)
-    sentence = _of_step(report, report.steps[0], report.breakdown[0])
+    if not report.steps:
+        return f"No repeating step in this capture: the tables are totals.{_largest(report)}"
+    row = breakdown_of(report, report.steps[0])
+    if row is None:
+        step = text.duration(report.steps[0].period_ns.median)
+        return f"A step takes {step}; where it goes cannot be told from this input.{_largest(report)}"
+    sentence = _of_step(report, row)
     first = next((f for f in report.findings if f.main), None)
     return f"{sentence} {_prediction(first)}".strip() if first else sentence
 
 
-def _without_steps(report: Report) -> str:
-    what = "No repeating step in this capture, so nothing is said of a step's time: the tables are totals."
+def breakdown_of(report: Report, steps: StepsRow) -> BreakdownRow | None:
+    """The breakdown of the process whose steps these are; ``None`` where the input does not tell."""
+    return next((row for row in report.breakdown if row.process == steps.process), None)
+
+
+def _largest(report: Report) -> str:
+    """What to look at where nothing is known of steps: the range that took the most, if one stands out."""
     top = next((r for r in report.ranges or [] if not r.wrapper and not r.library), None)
     if top is None or (top.share or 0) < WORTH_NAMING:
-        return what
+        return ""
     most = f"{text.ms(top.total_ns)} ms, {text.percent(top.share)} of the ranges listed"
-    return f"{what} The largest is {top.name}: {most}."
+    return f" The largest range is {top.name}: {most}."
 
 
-def _of_step(report: Report, steps: StepsRow, row: BreakdownRow) -> str:
+def _of_step(report: Report, row: BreakdownRow) -> str:
     step = text.duration(row.step_ns)
     idle = sum(c.percent for c in on_host(row))
     if not has_device(report):
