@@ -107,4 +107,4 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ProfileUnreadable(str(path), why, "Give a file that can be read, or the text itself.") from error
+        raise ProfileUnreadable(str(path)[:300], why, "Give a file that can be read, or the text itself.") from error

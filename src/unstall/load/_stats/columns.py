@@ -7,7 +7,7 @@ Headers are matched loosely: case, spaces and the words of older versions do not
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 _TIME = {
@@ -25,7 +25,8 @@ _COUNTS = {"instances", "num_calls", "calls", "count", "operations", "range_inst
 _STATS = {"total", "avg", "median", "min", "max", "stddev"}
 _NAMES = {"range", "operation", "name"}
 _CELL = re.compile(r"\s*(?P<text>.*?)\s*(?:\((?P<unit>[^()]*)\))?\s*", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+_NUMBER = r"[ \t]*[+-]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?[ \t]*"
+_MOST = 100  # columns: nsys prints fewer than 40
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,30 @@ class Column:
             breaks possible) or ``other`` (anything that holds no comma).
         scale: factor from the printed unit to ours.
         whole: integers once scaled; averages, medians and deviations are not.
+        optional: a cell may be empty: in traces (no counts), all figures but the first.
     """
 
     name: str
     kind: str
     scale: int = 1
     whole: bool = False
+    optional: bool = False
 
     @property
     def numeric(self) -> bool:
         return self.kind in ("ns", "bytes", "percent", "count")
 
-    def accepts(self, cell: str) -> bool:
-        """Whether a cell can stand in this column."""
-        return not self.numeric or _NUMBER.fullmatch(cell.strip()) is not None
+    @property
+    def pattern(self) -> str:
+        """What a cell of a numeric column looks like, as a regular expression."""
+        return f"(?:{_NUMBER}|[ \\t]*)" if self.optional else _NUMBER
+
+
+def acceptor(columns: Sequence[Column]) -> Callable[[Sequence[str]], bool]:
+    """A test whether cells, one a column, hold numbers where numbers belong: one match a row."""
+    which = [i for i, c in enumerate(columns) if c.numeric]
+    pattern = re.compile("\x1f".join(columns[i].pattern for i in which))
+    return lambda cells: pattern.fullmatch("\x1f".join([cells[i] for i in which])) is not None
 
 
 def parse_header(cells: Sequence[str], title: str = "") -> list[Column] | None:
@@ -59,16 +70,20 @@ def parse_header(cells: Sequence[str], title: str = "") -> list[Column] | None:
 
     Old headers print ``Average`` without a unit: it is that of the total, or the title's (``… (by size in KiB)``).
     """
+    if len(cells) > _MOST:
+        return None
     columns = [_column(cell) for cell in cells]
     default = next((c for c in columns if c.kind in ("ns", "bytes")), None) or _unit_in(title)
     if default is not None:
         columns = [_with_unit(c, default) for c in columns]
+    if not any(c.kind == "count" for c in columns):
+        columns = [replace(c, optional=i > 0) for i, c in enumerate(columns)]
     return _unique(columns) if sum(c.numeric for c in columns) >= 2 else None
 
 
 def any_header(cells: Sequence[str]) -> list[Column]:
     """The columns of a header that nsys is known to have printed, measured or not."""
-    return parse_header(cells) or _unique([_column(cell) for cell in cells])
+    return parse_header(cells) or _unique([_column(cell) for cell in cells[:_MOST]])
 
 
 def _column(cell: str) -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from unstall.load._stats.columns import Column, any_header, parse_header
+from unstall.load._stats.columns import Column, acceptor, any_header, parse_header
 
 _MOST_WRAPS = 8
 
@@ -23,11 +23,9 @@ class ConsoleReader:
     def __init__(self, columns: Sequence[Column], spans: Sequence[tuple[int, int]]) -> None:
         self.columns = list(columns)
         self._spans = list(spans)
+        self._numbers = acceptor(columns)
+        self._begins = acceptor(columns[:1])
         self._leading = next((i for i, c in enumerate(columns) if not c.numeric), len(columns))
-
-    @property
-    def name_first(self) -> bool:
-        return False
 
     def split(self, record: str) -> list[str] | None:
         first, *more = record.split("\n")
@@ -39,7 +37,11 @@ class ConsoleReader:
     def broken(self, line: str, last: bool) -> bool:
         """Whether a line begins like a row (with a number) and is none."""
         words = line.strip(" |").split()
-        return bool(words) and self.columns[0].numeric and self.columns[0].accepts(words[0])
+        return bool(words) and self.columns[0].numeric and self._begins(words)
+
+    def unfinished(self, line: str) -> bool:
+        """A row starts with a whole line."""
+        return False
 
     def cut_off(self, cells: Sequence[str]) -> bool:
         """Whether the last line of a text may end before its row does."""
@@ -54,7 +56,7 @@ class ConsoleReader:
         boxed = line.rstrip().endswith("|") and len(line.rstrip()) > ends[-1]
         last = line[starts[-1] : ends[-1]] if boxed else line[starts[-1] :]
         cells.append(last.rstrip() if self.columns[-1].kind == "name" and not boxed else last.strip())
-        return cells if self._accepts(cells) else None
+        return cells if self._numbers(cells) else None
 
     def _by_blanks(self, line: str) -> list[str] | None:
         rest = len(self.columns) - self._leading
@@ -62,10 +64,7 @@ class ConsoleReader:
             return None
         cells = line.strip().split(None, len(self.columns) - 1)
         cells += [""] * (len(self.columns) - len(cells) if len(cells) >= len(self.columns) - 1 else 0)
-        return cells if len(cells) == len(self.columns) and self._accepts(cells) else None
-
-    def _accepts(self, cells: Sequence[str]) -> bool:
-        return all(column.accepts(cell) for column, cell in zip(self.columns, cells, strict=True))
+        return cells if len(cells) == len(self.columns) and self._numbers(cells) else None
 
 
 def is_ruler(line: str) -> bool:
@@ -75,14 +74,10 @@ def is_ruler(line: str) -> bool:
 
 def wraps(lines: Sequence[str], i: int) -> int:
     """In how many lines a row of the table at ``lines[i]`` is printed: 1 unless wrapped, 0 where no table starts."""
-    for k in range(1, min(_MOST_WRAPS, len(lines) - i - 1) + 1):
-        if is_ruler(lines[i + k]):
-            rulers = lines[i + k : i + 2 * k]
-            whole = len(rulers) == k and all(is_ruler(ruler) for ruler in rulers)
-            return k if whole else 0
-        if not lines[i + k].strip():
-            return 0
-    return 0
+    ahead = range(1, min(_MOST_WRAPS, len(lines) - i - 1) + 1)
+    k = next((k for k in ahead if is_ruler(lines[i + k])), 0)
+    rest = lines[i + k + 1 : i + 2 * k]  # a ruler is wrapped like its header, to a single dash at the least
+    return k if len(rest) == max(k - 1, 0) and all("-" in r and not r.strip(" \t|+-") for r in rest) else 0
 
 
 def unwrapped(lines: Sequence[str], i: int, k: int) -> list[str]:

@@ -14,7 +14,7 @@ import io
 import re
 from collections.abc import Sequence
 
-from unstall.load._stats.columns import Column, any_header, parse_header
+from unstall.load._stats.columns import Column, acceptor, any_header, parse_header
 
 _LIKELY = re.compile(r"(?i)time|total|duration|start|\((?:ns|us|µs|ms|s|%|[kmg]i?b)\)")
 
@@ -28,34 +28,31 @@ class DelimitedReader:
         self._quoted = quoted
         named = [i for i, c in enumerate(columns) if c.kind == "name"]
         self._left = named[0] if named else len(columns)
+        self._numbers = acceptor(columns)
+        self._begins = acceptor(columns[:1])
         self._right = len(columns) - named[-1] - 1 if named else 0
-
-    @property
-    def name_first(self) -> bool:
-        """A record's first line may hold no more than a part of its name."""
-        return self._left == 0
 
     def split(self, record: str) -> list[str] | None:
         """The cells of a whole record."""
         for attempt in (self._proper, self._loose) if self._quoted else (self._loose, self._proper):
             cells = attempt(record)
-            if cells is not None and self._fits(cells):
+            if cells is not None and len(cells) == len(self.columns) and self._numbers(cells):
                 return cells
         return None
 
     def broken(self, line: str, last: bool) -> bool:
         """Whether a line begins like a record (with numbers) and is none."""
         first, *rest = line.split(self._delimiter)
-        numeric = self.columns[0].numeric and self.columns[0].accepts(first.strip().strip('"'))
+        numeric = self.columns[0].numeric and self._begins([first.strip().strip('"')])
         return numeric and (bool(rest) or last)
+
+    def unfinished(self, line: str) -> bool:
+        """Whether a line that is no record may be a part of one: of its name, or inside a CSV writer's quotes."""
+        return self._left == 0 or (self._quoted and line.count('"') % 2 == 1)
 
     def cut_off(self, cells: Sequence[str]) -> bool:
         """Whether the last line of a text may end before its record does: no name, or its quotes still open."""
         return not cells[-1] or (cells[-1].startswith('"') and self._delimiter in cells[-1])
-
-    def _fits(self, cells: Sequence[str]) -> bool:
-        same = len(cells) == len(self.columns)
-        return same and all(column.accepts(cell) for column, cell in zip(self.columns, cells, strict=True))
 
     def _proper(self, record: str) -> list[str] | None:
         if '"' not in record:

@@ -57,7 +57,7 @@ def _series(column: Column, cells: tuple[str, ...]) -> pl.Series:
     text = pl.Series(column.name, cells, dtype=pl.String)
     if column.kind == "name":
         return text
-    figures = text.str.replace_all(r"[,\s]", "")
+    figures = text.str.strip_chars().str.replace_all(",", "", literal=True)
     if column.kind == "other":
         return _guessed(text, figures)
     if column.whole and column.scale == 1:

@@ -28,10 +28,9 @@ class Reader(Protocol):
 
     columns: list[Column]
 
-    @property
-    def name_first(self) -> bool: ...
     def split(self, record: str) -> list[str] | None: ...
     def broken(self, line: str, last: bool) -> bool: ...
+    def unfinished(self, line: str) -> bool: ...
     def cut_off(self, cells: Sequence[str]) -> bool: ...
 
 
@@ -79,24 +78,26 @@ class Gathered:
             self._open([line], cells)
         elif not line.strip() or _LOG.match(line) or is_ruler(line):
             self._close()
+        elif self._reader.unfinished(line) or self._pending:
+            self._cut += last
+            self._pending = [*self._pending, line][-_LONGEST_NAME:]
         elif self._reader.broken(line, last):
             self._close()
             self._cut += last
             self._damaged += not last
-        elif self._reader.name_first:
-            self._cut += last
-            self._pending = [*self._pending, line][-_LONGEST_NAME:]
         elif self._record and len(self._record) < _LONGEST_NAME:
             self._record.append(line)
 
     def _open(self, record: list[str], cells: list[str]) -> None:
+        self._pending = []
         self._close()
         self.rows.append(cells)
-        self._record = [] if self._reader.name_first else record
+        self._record = [] if self._reader.columns[0].kind == "name" else record
 
     def _close(self) -> None:
         if len(self._record) > 1:
             self.rows[-1] = self._reader.split("\n".join(self._record)) or self.rows[-1]
+        self._damaged += bool(self._pending and not self._cut and self._reader.broken(self._pending[0], last=False))
         self._record, self._pending = [], []
 
     def _distrust_last(self) -> None:

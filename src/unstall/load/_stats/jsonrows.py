@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unstall.load._stats.columns import Column, any_header, parse_header
+from unstall.load._stats.columns import Column, acceptor, any_header, parse_header
 from unstall.model import Warning_
 
+_FIRST = 200  # lines in which the first object must end: enough for a printed one whose name has line breaks
 _DECODER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
 
@@ -31,25 +33,27 @@ def read(lines: Sequence[str], i: int, named: bool) -> JsonTable | None:
     """The array of objects that starts at line ``i``, or ``None`` where there is none that nsys would print."""
     if not re.fullmatch(r"\s*\[\s*(?:\{.*)?", lines[i]):
         return None
+    first, _ = _objects("\n".join(lines[i : i + _FIRST]), most=1)
+    keys = list(first[0]) if first else []
+    columns = parse_header(keys) or (any_header(keys) if named and keys else None)
+    return None if columns is None else _table(lines, i, keys, columns)
+
+
+def _table(lines: Sequence[str], i: int, keys: Sequence[str], columns: list[Column]) -> JsonTable:
     text = "\n".join(lines[i:])
-    start = _skip(text, text.index("[") + 1)
-    objects, behind = _objects(text, start)
-    if not objects:
-        return None
-    keys = list(objects[0])
-    columns = parse_header(keys) or (any_header(keys) if named else None)
-    if columns is None:
-        return None
+    objects, behind = _objects(text)
     rows = [[_cell(o.get(key)) for key in keys] for o in objects]
-    kept = [row for row in rows if all(c.accepts(v) for c, v in zip(columns, row, strict=True))]
+    numbers = acceptor([replace(c, optional=True) for c in columns])
+    kept = [row for row in rows if numbers(row)]
     notes = _notes(len(rows) - len(kept), closed=text[behind : behind + 1] == "]")
     return JsonTable(columns, kept, " ".join(keys), i + text.count("\n", 0, behind) + 1, notes)
 
 
-def _objects(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
-    """Whole objects separated by commas from ``at`` on, and the place behind the last."""
-    out = []
-    while text[at : at + 1] == "{":
+def _objects(text: str, most: int = sys.maxsize) -> tuple[list[dict[str, Any]], int]:
+    """Whole objects of the array that ``text`` begins with, and the place behind the last."""
+    out: list[dict[str, Any]] = []
+    at = _skip(text, text.index("[") + 1)
+    while text[at : at + 1] == "{" and len(out) < most:
         try:
             value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):

@@ -59,7 +59,7 @@ def scan(lines: Sequence[str], report: str = "") -> tuple[list[RawTable], list[s
             tables.append(replace(announced, report=name, skipped=match["reason"].strip()))
             announced = RawTable()
         elif match := _ERROR.match(line):
-            errors.append(match["text"].strip())
+            errors.append(match["text"].strip().rstrip("."))
         elif (read := _table(lines, i - 1, announced, fresh)) is not None:
             table, i = read
             tables.append(table)
@@ -95,7 +95,8 @@ def _table(lines: Sequence[str], i: int, announced: RawTable, fresh: bool) -> tu
         return None
     gathered = Gathered(reader)
     end = gathered.run(body, start, lambda at: begins(body, at))
-    table = _filled(announced, reader.columns, gathered.rows, gathered.notes(), lines[i])
+    header = lines[i] if body is lines else body[0]
+    table = _filled(announced, reader.columns, gathered.rows, gathered.notes(), header)
     return table, end if body is lines else i + wraps * (len(body) - 1)
 
 
@@ -115,6 +116,8 @@ def begins(lines: Sequence[str], i: int) -> bool:
     """Whether another table or its announcement begins here."""
     if not lines[i].strip():
         return False
+    if jsonrows.read(lines, i, named=False) is not None:
+        return True
     return _announcement(lines[i]) is not None or bool(_SKIPPED.match(lines[i])) or _start(lines, i)[0] is not None
 
 

@@ -83,8 +83,8 @@ def _number(text: str) -> float:
 
 def _warmup(samples: Sequence[int]) -> int:
     """How many leading steps are warm-up: up to the last slow one in an unbroken run."""
-    half = np.array(samples[len(samples) // 2 :])
-    slow = [s > WARM * float(np.median(half)) for s in samples[: len(samples) // 2]]
+    limit = WARM * float(np.median(samples[len(samples) // 2 :]))
+    slow = [s > limit for s in samples[: len(samples) // 2]]
     return next((i for i, is_slow in enumerate(slow) if not is_slow), len(slow))
 
 

@@ -42,6 +42,8 @@ def split_lines(text: str) -> list[str]:
     text = _COLOUR.sub("", text.replace("\ufeff", ""))
     lines = re.sub(r"\r*\n|\r+", "\n", text).split("\n")
     lines = [line.translate(_BOX) if ord(line.lstrip()[:1] or " ") in _BOX else line for line in lines]
+    if not any(line.strip() for line in lines[1::2]):  # double-spaced by a careless copy
+        lines = lines[::2]
     written = [line for line in lines if line.strip()]
     quoted = sum(1 for line in written if _QUOTED.match(line))
     return [_QUOTED.sub("", line) for line in lines] if written and quoted > 0.9 * len(written) else lines
