@@ -1,0 +1,137 @@
+"""Where training steps begin, found out from what the loop does.
+
+Comes in: data draws, optimizer steps, forward passes without gradients. Goes out: ticks of the step clock and
+``step_N`` ranges. A step is an optimizer step, however many batches it gathers: it begins at the first draw from the
+training data after the last optimizer step and lasts until the next, logging and checkpoints included.
+
+- Training data is what was drawn before an optimizer step. A draw from other data (validation) ends a step and begins
+  none; so does a draw that finds the data at its end, and a loop that lets go of its loader.
+- Where the loop draws no data, a step ends with the first optimizer's step (of several, as in a GAN).
+- Where no optimizer of torch's ever steps (a compiled one, updates by hand), every backward pass counts as one.
+
+The ranges are start/end ranges: a push/pop pair that ends in another call would tear the script's own nesting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from unstall.instrument import steps
+from unstall.instrument.gate import Gate, Seen
+
+PATIENCE = 32  # backward passes without an optimizer's step: more than most loops accumulate gradients over
+
+
+class StepFinder:
+    """Follows one process's training loop.
+
+    Attributes:
+        index: number of the step that runs now, or ran last; −1 before the first.
+        no_optimizer: none has stepped so far.
+    """
+
+    def __init__(self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool]) -> None:
+        self._clock, self._gate, self._seen, self._grad_enabled = clock, gate, seen, grad_enabled
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self.index = -1
+        self._running = False  # a step has begun and has not ended
+        self._range: object = None
+        self._stepped = True  # the optimizer stepped since the step began; true at first, so that a draw begins one
+        self._training: set[int] = set()  # data that was trained on
+        self._other: set[int] = set()  # data that a forward pass without gradients followed
+        self._last: int | None = None  # data of the last draw
+        self._begun_by: int | None = None  # data whose draw began the running step
+        self._since: set[int] = set()  # data drawn since the last optimizer step
+        self._first_optimizer: int | None = None
+        self.no_optimizer = True
+        self._backwards = 0
+        self._done = self._done_without_draw = 0  # steps of the first optimizer
+
+    def drawing(self, source: int) -> None:
+        """The loop is about to draw from ``source``."""
+        self._last = source
+        self._since.add(source)
+        maybe = source in self._training or not (self._training and self._running)
+        if maybe and source not in self._other and self._grad_enabled():
+            if self._stepped or not self._running:
+                self._begun_by = source
+                self._begin()
+        elif self._stepped and self._running:
+            self._end()  # validation begins
+
+    def exhausted(self, source: int) -> None:
+        """The draw found nothing more: what :meth:`drawing` began was no step."""
+        if self._last == source and self._running and not self._stepped:
+            self._cancel()
+        self._last = None
+        self._since.discard(source)
+
+    def released(self, source: int) -> None:
+        """The loop let go of its iterator: a step whose optimizer has stepped is over."""
+        if self._running and self._stepped and source in self._training:
+            self._end()
+
+    def without_grad(self) -> None:
+        """A forward pass without gradients: the data drawn for it is not known to be trained on."""
+        if self._last is None or self._last in self._training:
+            return
+        self._other.add(self._last)
+        if self._running and not self._stepped and self._begun_by == self._last:
+            self._cancel()
+
+    def stepped(self, optimizer: int) -> None:
+        """An optimizer finished its step."""
+        self._stepped, self.no_optimizer = True, False
+        if self._first_optimizer is None:
+            self._first_optimizer = optimizer
+        self._end_of_update(optimizer)
+
+    def went_backward(self) -> None:
+        """A backward pass ended, and no optimizer has stepped yet."""
+        self._backwards += 1
+        if self._backwards > PATIENCE:
+            self._stepped = True
+            self._end_of_update(None)
+
+    def _end_of_update(self, optimizer: int | None) -> None:
+        first = optimizer == self._first_optimizer
+        self._done += first
+        if self._last is not None:
+            self._training |= (self._since - self._other) | {self._last}
+            self._other -= self._training
+            self._last, self._since, self._done_without_draw = None, set(), 0
+        elif first:
+            self._done_without_draw += 1
+            # one such step may be a batch used twice; from the second on it is a loop that draws nothing
+            if self._done_without_draw > 1 or not self._training:
+                self.index = max(self.index, self._done - 1)
+                self._begin()
+
+    def _cancel(self) -> None:
+        self.index -= 1
+        self._end()
+
+    def _begin(self) -> None:
+        self._end_range()
+        self.index += 1
+        self._stepped, self._running = False, True
+        if steps.by_hand:
+            return
+        self._clock.tick(self.index)
+        if not self._seen.steps:
+            self._range = self._gate.start(f"step_{self.index}")
+
+    def _end(self) -> None:
+        self._end_range()
+        self._running, self._stepped = False, True
+        if not steps.by_hand:
+            self._clock.pause()
+
+    def _end_range(self) -> None:
+        if self._range is not None:
+            self._gate.end(self._range)
+            self._range = None

@@ -1,0 +1,112 @@
+"""``--auto``: which phase is open on which thread of this process.
+
+Comes in: entries and exits from :mod:`unstall.instrument.hooks`. Goes out: ranges through the gate. One instance a
+process, made by :func:`start` before the script runs; torch's hooks follow when the script imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from unstall.instrument import sink
+from unstall.instrument.finder import StepFinder
+from unstall.instrument.gate import Gate, Observed, Seen
+from unstall.instrument.importhook import when_imported
+from unstall.instrument.options import Options
+
+
+class Phases:
+    """Open phases. Hooks read :attr:`inside` on their hot path: the threads that are in a phase.
+
+    Attributes:
+        inside: threads (``get_ident``) with a phase open.
+        copying: threads inside a host-to-device copy, which may lie inside a phase.
+        stepping: thread → the optimizer whose step is open there.
+        in_backward: how many backward passes run; autograd's own threads work for them.
+        anywhere: hook copies even where torch knows no device (for tests).
+    """
+
+    anywhere = False
+
+    def __init__(self, gate: Gate, seen: Seen) -> None:
+        self.gate, self.seen = gate, seen
+        self.inside: set[int] = set()
+        self.copying: set[int] = set()
+        self.stepping: dict[int, Any] = {}
+        self.in_backward = 0
+        self.finder: StepFinder | None = None
+        self.note_loss: Callable[[Any], None] | None = None
+        self._written: set[int] = set()  # threads whose open phase has a range
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        """A forked child begins outside: its one thread was inside ``data_load`` when it was made."""
+        for threads in (self.inside, self.copying, self._written):
+            threads.clear()
+        self.stepping.clear()
+        self.in_backward = 0
+
+    def enter(self, me: int, name: str) -> None:
+        """This thread begins a phase; without a name, or inside a range of the script's own of that name, silently."""
+        self.inside.add(me)
+        if name and not self.seen.holds(me, name):
+            self._written.add(me)
+            self.gate.push(name)
+
+    def leave(self, me: int) -> None:
+        """This thread ends its phase."""
+        if me in self._written:
+            self._written.discard(me)
+            self.gate.pop()
+        self.inside.discard(me)
+
+    def stale(self, me: int) -> bool:
+        """A draw inside an optimizer's step: the step raised and was never closed. Closes it."""
+        if self.stepping.pop(me, None) is None:
+            return False
+        self.leave(me)
+        return True
+
+
+def start(options: Options) -> Phases:
+    """Make ready for the script's import of torch."""
+    gate, seen = Gate(), Seen()
+    phases = Phases(gate, seen)
+    when_imported("torch", lambda torch: _torch_is_here(torch, phases, options))
+    return phases
+
+
+def _torch_is_here(torch: ModuleType, phases: Phases, options: Options) -> None:
+    from unstall.instrument import hooks, steps
+
+    phases.gate.connect(sink.out)
+    _watch_script(phases.seen, record=bool(options.record))
+    if {"steps", "losses"} & set(options.parts):
+        _follow_steps(torch, phases, options)
+    if options.steps:
+        steps.clock().on_window.append(phases.gate.switch)
+    else:
+        phases.gate.switch(True)
+    hooks.install(torch, phases, options.parts)
+
+
+def _watch_script(seen: Seen, *, record: bool) -> None:
+    if sink.out is None:
+        return
+    sink.set_out(Observed(sink.out, seen))
+    if not record:  # the built-in collector sends the script's ranges to the sink already
+        from unstall.instrument import userranges
+
+        userranges.install(userranges.Watch(seen), record=False)
+
+
+def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
+    from unstall.instrument import steps
+
+    clock = steps.clock()
+    finder = phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
+    if "losses" in options.parts and options.step_log:
+        phases.note_loss = lambda tensors: clock.losses.note(tensors, clock.index if steps.by_hand else finder.index)

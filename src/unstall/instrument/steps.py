@@ -1,0 +1,173 @@
+"""The clock of training steps: their times, the borders where the GPU is waited for, and the capture window.
+
+Comes in: :meth:`StepClock.tick` whenever a step begins, from ``unstall.step`` or from ``--auto``. Goes out: a step log
+(:mod:`unstall.instrument.steplog`) and a window (:mod:`unstall.instrument.window`). A tick costs a clock reading and
+an append; the GPU is waited for only at borders: after warm-up, at the window's two ends, and, in a run without a
+window, ever more rarely (every wait drains the queue, and the step after it starts cold).
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from unstall.instrument import sink
+from unstall.instrument.ending import at_end
+from unstall.instrument.importhook import guarded
+from unstall.instrument.losses import Losses
+from unstall.instrument.options import Options, rank
+from unstall.instrument.steplog import StepLog, write
+from unstall.instrument.window import Window, synchronize
+
+WARMUP = 5  # steps: CUDA and cuDNN load in the first, allocators and autotuning settle in the next few
+BLOCK = 50  # steps between the first two borders of a run without a window; each next block is twice as long
+NEVER = 1 << 62
+
+by_hand = False  # the script calls unstall.step: it knows better than any guess
+
+
+class StepClock:
+    """Times steps before the window, opens it and closes it.
+
+    Attributes:
+        index: number of the step that runs now; −1 before the first.
+        on_window: functions called with ``True`` when the window opens and ``False`` when it closes.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.index = -1
+        self.losses = Losses()
+        self.on_window: list[Callable[[bool], None]] = []
+        self.window = Window(options.window if options.steps else "")
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+        at_end(self.finish)
+
+    def _reset(self) -> None:
+        self._log = StepLog(rank=rank(), pid=os.getpid())
+        self._log.window = list(self.options.steps) if self.options.steps else None
+        self._samples = array("q")
+        self._last = 0  # start of the running step; 0 while none runs
+        self._synced_at = 0  # when the GPU was last waited for; 0 while no block runs
+        self._block_from = 0  # sample that the block begins with
+        self._block = BLOCK
+        self._timing = True
+        first = self.options.steps[0] if self.options.steps else NEVER
+        self._border = min(WARMUP, first // 2)
+
+    def tick(self, index: int) -> None:
+        """Step ``index`` begins now."""
+        now = perf_counter_ns()
+        if self._timing:
+            if self._last:
+                self._samples.append(now - self._last)
+            elif not self._samples:
+                self._log.first = index
+        self.index, self._last = index, now
+        if index >= self._border:
+            guarded(self._at_border, index)
+            self._last = perf_counter_ns()
+        elif not self._synced_at and self._log.synced_count and self._timing:
+            self._begin_block()  # steps go on after a pause
+
+    def pause(self) -> None:
+        """The running step was none (the data ran out); what follows until the next tick belongs to no step."""
+        if self._synced_at:
+            self._end_block()
+        self._last = 0
+
+    def _at_border(self, index: int) -> None:
+        first, end = self.options.steps or (NEVER, NEVER)
+        if self._synced_at:
+            self._end_block()
+        if index >= end:
+            self._close_window()
+        elif index >= first and not self.window.opened:
+            self._open_window()
+        elif index < first:
+            self._begin_block()
+        self._border = self._next_border(index, first, end)
+
+    def _next_border(self, index: int, first: int, end: int) -> int:
+        if first == NEVER:
+            self._block *= 2
+            return index + self._block // 2
+        return first if index < first else end if index < end else NEVER
+
+    def _begin_block(self) -> None:
+        if not self._log.synced_count:
+            self._log.warmup = len(self._samples)
+        self._log.gpu = synchronize()
+        self._synced_at, self._block_from = perf_counter_ns(), len(self._samples)
+
+    def _end_block(self) -> None:
+        synchronize()
+        steps = self._samples[self._block_from :]
+        if steps:
+            self._log.synced_total_ns += perf_counter_ns() - self._synced_at
+            self._log.synced_count += len(steps)
+            self._log.synced_host_ns += sum(steps)
+        self._synced_at = 0
+
+    def _open_window(self) -> None:
+        self._timing = False
+        synchronize()
+        self.save()
+        self.window.open()
+        self._log.opened = True
+        for function in self.on_window:
+            function(True)
+
+    def _close_window(self) -> None:
+        if not self.window.opened or self.window.closed:
+            return
+        synchronize()
+        for function in self.on_window:
+            function(False)
+        self.window.close()
+        self._log.closed = True
+        self.save()
+
+    def save(self) -> None:
+        """Write the log as it is now, where one was asked for and there is a step to tell of."""
+        if not self.options.step_log or (not self._samples and not self._log.opened):
+            return
+        self._log.source = "step" if by_hand else "auto"
+        self._log.profiled = bool(self.options.record or sink.out is not None) and not self.options.steps
+        self._log.samples_ns = self._samples.tolist()
+        try:
+            self._log.losses = self.losses.values()
+        except Exception as error:  # a device that failed: the times are still worth having
+            self._log.notes = [f"losses could not be read: {type(error).__name__}: {error}"]
+        write(self._log, self.options.step_log)
+
+    def finish(self) -> None:
+        """End of the process: close what is open, write the log."""
+        if self._log.opened:
+            self._close_window()
+        self.save()
+
+
+_clock: StepClock | None = None
+
+
+def clock() -> StepClock:
+    """The clock of this process, made on first use."""
+    global _clock  # noqa: PLW0603 - one a process
+    if _clock is None:
+        _clock = StepClock(Options.from_environment())
+    return _clock
+
+
+def wanted() -> bool:
+    """Whether anybody asked for step times or a window."""
+    return bool(os.environ.get("UNSTALL_STEP_LOG") or os.environ.get("UNSTALL_STEPS"))
+
+
+def finish() -> None:
+    """End the clock of this process, where there is one."""
+    if _clock is not None:
+        _clock.finish()
