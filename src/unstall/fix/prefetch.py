@@ -58,8 +58,11 @@ def prefetch(
     if depth < 1:
         raise UsageError(f"depth={depth}", "at least one batch must be able to wait")
     if workers and not (hasattr(iterable, "__getitem__") and hasattr(iterable, "__len__")):
-        raise UsageError(f"workers={workers}", "only a data set with __getitem__ and __len__ can be drawn from in parallel",
-                         "Leave workers out, or pass the data set instead of an iterator.")  # fmt: skip
+        raise UsageError(
+            f"workers={workers}",
+            "only a data set with __getitem__ and __len__ can be drawn from in parallel",
+            "Leave workers out, or pass the data set instead of an iterator.",
+        )
     return _consume(iterable, _Mover.best(device), depth, workers, processes)
 
 

@@ -65,8 +65,11 @@ def resident(dataset: Iterable[Any], *, device: Any = "cuda", shuffle: bool = Fa
     for batch in dataset:
         taken += moving.size_bytes(batch)
         if room is not None and taken > room:
-            raise UsageError("resident", f"the data needs more than {room / 1e9:.1f} GB, {ROOM:.0%} of what {target} has free",
-                             "Use unstall.prefetch instead, which needs two batches at a time.")  # fmt: skip
+            raise UsageError(
+                "resident",
+                f"the data needs more than {room / 1e9:.1f} GB, {ROOM:.0%} of what {target} has free",
+                "Use unstall.prefetch instead, which needs two batches at a time.",
+            )
         batches.append(moving.apply(batch, lambda t: t.to(target, non_blocking=True)))
     if batches and not taken:
         raise UsageError("resident", "the data holds no tensors", "Convert it with torch.as_tensor first.")
