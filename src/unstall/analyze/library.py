@@ -28,8 +28,11 @@ NAMES = (
 """Beginnings of names that libraries write."""
 
 
-def is_library(domain: pl.Expr, name: pl.Expr) -> pl.Expr:
-    """Whether a range with this domain and name (text) was written by a library."""
-    by_domain = domain.str.contains(rf"^(?i:{DOMAINS})$")
-    by_name = name.str.contains(rf"^(?:{'|'.join(NAMES)})")
-    return (by_domain | by_name).fill_null(value=False)
+def library_domains(domains: pl.Series) -> pl.Series:
+    """Whether each domain is a library's."""
+    return domains.str.contains(rf"^(?i:{DOMAINS})$").fill_null(value=False)
+
+
+def library_names(names: pl.Series) -> pl.Series:
+    """Whether each range name is one that a library writes."""
+    return names.str.contains(rf"^(?:{'|'.join(NAMES)})").fill_null(value=False)

@@ -10,13 +10,13 @@ but without depth, parent, self time or device time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
 
 from unstall.analyze.intervals import Ints
-from unstall.analyze.library import is_library
+from unstall.analyze.library import library_domains, library_names
 from unstall.analyze.names import families
 from unstall.analyze.tree import Axis, Innermost, Mask, Tree
 from unstall.model import Warning_
@@ -39,14 +39,20 @@ def nest(ranges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Adds ``family`` and ``library``, worked out once a distinct domain and name."""
+    """Adds ``family`` and ``library``."""
     frame = ranges.with_columns(pl.col("domain").fill_null(""), pl.col("name").fill_null(""))
-    names = frame.select(pl.col("name").unique())
-    names = names.with_columns(families(names["name"].cast(pl.String)).cast(pl.Categorical).alias("family"))
-    kinds = frame.select("domain", "name").unique()
-    text = kinds.select(pl.all().cast(pl.String)).select(is_library(pl.col("domain"), pl.col("name")).alias("library"))
-    frame = frame.join(names, on="name", how="left", maintain_order="left")
-    return frame.join(kinds.hstack(text), on=["domain", "name"], how="left", maintain_order="left")
+    library = _by_text(frame["domain"], library_domains) | _by_text(frame["name"], library_names)
+    family = _by_text(frame["name"], lambda names: families(names).cast(pl.Categorical))
+    return frame.with_columns(family.alias("family"), library.alias("library"))
+
+
+def _by_text(column: pl.Series, judge: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """What ``judge`` says of each row's text, asked once a distinct one; without a join, which would cost memory."""
+    codes = column.cast(pl.Categorical)
+    distinct = codes.unique()
+    place = np.zeros(int(distinct.to_physical().max() or 0) + 1, np.uint32)  # type: ignore[arg-type]
+    place[distinct.to_physical()] = np.arange(len(distinct))
+    return judge(distinct.cast(pl.String)).gather(place[codes.to_physical()])
 
 
 def _tree_columns(frame: pl.DataFrame, rows: Ints) -> list[pl.Series]:

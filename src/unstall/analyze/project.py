@@ -179,8 +179,8 @@ def gpu_span(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         In the rows of ``nested``: ``gpu_start`` (first start), ``gpu_end`` (last end), ``gpu_span_ns`` (gaps included),
-        ``calls`` (distinct launching calls; nsys calls them GPU operations), ``children`` (direct ones); null where
-        nothing was launched inside or the range is not trusted.
+        ``calls`` (distinct launching calls; nsys calls them GPU operations), ``children`` (direct ones inside which
+        something was launched); null where nothing was launched inside or the range is not trusted.
     """
     size, inside = len(nested), ops.filter(pl.col("leaf").is_not_null())
     first, last, calls = np.full(size, FAR), np.full(size, -1), np.zeros(size, np.int64)
@@ -192,6 +192,6 @@ def gpu_span(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
     parent, calls = nesting.parents_of(nested), nesting.inclusive(nested, calls)
     frame = pl.DataFrame({
         "gpu_start": first, "gpu_end": last, "gpu_span_ns": last - first, "calls": calls,
-        "children": np.bincount(parent[parent >= 0], minlength=size),
+        "children": np.bincount(parent[(parent >= 0) & (calls > 0)], minlength=size),
     })  # fmt: skip
     return frame.select(pl.when(pl.Series(calls > 0)).then(pl.all()))
