@@ -68,7 +68,19 @@ def schema() -> dict[str, Any]:
 
     described = msgspec.json.schema(Report)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, "title": "unstall report"}
-    return {**head, **described}
+    return {**head, **_ordered(described)}
+
+
+def _ordered(part: Any) -> Any:
+    """Alternatives in one order, null last: msgspec's own order depends on its version."""
+    if isinstance(part, list):
+        return [_ordered(value) for value in part]
+    if not isinstance(part, dict):
+        return part
+    ordered = {key: _ordered(value) for key, value in part.items()}
+    if "anyOf" in ordered:
+        ordered["anyOf"].sort(key=lambda option: (option == {"type": "null"}, str(option)))
+    return ordered
 
 
 def schema_text() -> str:
