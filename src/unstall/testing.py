@@ -203,7 +203,7 @@ class TraceBuilder:
     ) -> int:  # fmt: skip
         """One ``cudaGraphLaunch``: traced per node (``kernels``: name, start, end) or as a ``whole`` (start, end)."""
         number = self.api("cudaGraphLaunch_v10000", at, at + dur, tid=tid)
-        where = {"stream": stream, "device": device, "context": context}
+        where: dict[str, Any] = {"stream": stream, "device": device, "context": context}
         for node, (name, start, end) in enumerate(kernels, 1):
             self.kernel(name, start, end, number, graph_node=node, **where)
         if whole:
@@ -244,7 +244,7 @@ class TraceBuilder:
         present = set(self._rows) | {t for name in self._trace for t in IMPLIED.get(name, (name,))}
         if any(t in present for t in IMPLIED["nvtx"]):
             present |= set(IMPLIED["nvtx"])
-        tables = {t: from_rows(t, self._rows.get(t, [])) for t in present}
+        tables: dict[str, Any] = {t: from_rows(t, self._rows.get(t, [])) for t in present}
         return Profile(meta=replace(self._meta, end_ns=self._last()), **tables)
 
     def _last(self) -> int:

@@ -1,156 +1,192 @@
 """An nsys SQLite export → :class:`~unstall.model.Profile`.
 
-Comes in: a path. Goes out: a profile. Opened read-only; each table is read by a thread of its own through Arrow.
+Comes in: a path. Goes out: a profile with every table that the export holds (and :mod:`unstall.load.facts` tells empty
+from absent). Large tables are read in slices of rows by a few threads, only the columns used; each slice is brought
+into shape by the thread that read it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
-import adbc_driver_sqlite
-import adbc_driver_manager
 import polars as pl
 
-from unstall.load.schema import CODES, SOURCES, TEXT_COLUMNS, Source
-from unstall.model import DEVICE_TABLES, TABLES, Meta, Profile
+from unstall.errors import ProfileUnreadable
+from unstall.load import nvtx
+from unstall.load.database import MAGIC, Database, text_of
+from unstall.load.facts import lost_nvtx, meta_of, read_facts, watched
+from unstall.load.names import Names
+from unstall.load.schema import CODES, SOURCES, SYNC_CALLS, Source
+from unstall.load.tables import NAME, empty, merge, share_categories, squeeze, tidy, time_column
+from unstall.load.trust import Doubts, as_integers, named, trusted, warnings_of
+from unstall.model import DEVICE_TABLES, Profile, Warning_
 
-PROCESS_MASK = ~0xFFFFFF
+SLICE_ROWS = 262_144  # of the widest table 40 MB, twice while it is brought into shape
+MAX_SLICES = 64  # against row ids far apart
+MAX_THREADS = 8
+NO_CHAIN, NO_EVENT = 0, 0xFFFFFFFF  # the export's words for "none"
+
+Part = tuple[Source, pl.DataFrame, Doubts]
 
 
-def _query(path: Path, sql: str) -> pl.DataFrame:
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-    with (
-        adbc_driver_sqlite.connect(uri) as database,
-        adbc_driver_manager.AdbcConnection(database) as connection,
-        adbc_driver_manager.AdbcStatement(connection) as statement,
-    ):
-        statement.set_options(**{"adbc.sqlite.query.batch_rows": "65536"})
-        statement.set_sql_query(sql)
-        stream, _ = statement.execute_query()
-        return pl.DataFrame(stream)
+def sniff(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is SQLite."""
+    return head.startswith(MAGIC)
 
 
-def _catalog(path: Path) -> dict[str, set[str]]:
-    rows = _query(
-        path, "SELECT m.name AS t, p.name AS c FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type='table'"
+def read(path: Path) -> Profile:
+    """Read an export.
+
+    Raises:
+        NotAProfile: an SQLite file of something else.
+        ProfileUnreadable: cut off, damaged, or being written.
+    """
+    share_categories()
+    db = Database(path)
+    facts = read_facts(db)
+    doubts = Doubts()
+    tables, said = _tables(_read_all(db), doubts)
+    tables |= {t: empty(t) for t in watched(facts, set(tables)) - set(tables)}
+    for table in facts.not_collected & set(tables):
+        del tables[table]
+    _finish(db, tables)
+    db.check_unchanged()
+    counts = [len(tables[t]) if t in tables else None for t in ("ranges", "marks")]
+    notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts))
+    frames: dict[str, Any] = dict(tables)
+    return Profile(meta=meta_of(path, db, facts, *_extent(tables)), notes=notes, **frames)
+
+
+def _read_all(db: Database) -> list[Part]:
+    rows = db.query("SELECT 0 AS id, x'' AS value UNION ALL SELECT id, CAST(value AS BLOB) FROM StringIds").slice(1)
+    names = Names(rows["id"].cast(pl.Int64, strict=False), text_of(rows["value"]))
+    jobs = [(s, part) for s in SOURCES if s.usable(db.tables) for part in _slices(db, s)]
+    with ThreadPoolExecutor(min(MAX_THREADS, _cores())) as pool:
+        return list(pool.map(lambda job: _read_part(db, names, *job), jobs))
+
+
+def _slices(db: Database, source: Source) -> Iterator[tuple[int, int] | None]:
+    """Ranges of row ids, or one ``None`` for a table that is small or has no row ids."""
+    try:
+        low, high = db.query(
+            f'SELECT (SELECT min(rowid) FROM "{source.origin}") AS low, '
+            f'(SELECT max(rowid) FROM "{source.origin}") AS high'
+        ).row(0)
+    except ProfileUnreadable:
+        low = high = 0
+    if not isinstance(low, int) or not isinstance(high, int) or high - low < 2 * SLICE_ROWS:
+        yield None
+        return
+    step = max(SLICE_ROWS, -(-(high - low + 1) // MAX_SLICES))
+    yield from ((start, min(start + step - 1, high)) for start in range(low, high + 1, step))
+
+
+def _read_part(db: Database, names: Names, source: Source, rowids: tuple[int, int] | None) -> Part:
+    doubts = Doubts()
+    found = source.found(db.tables[source.origin])
+    text = {ours for ours, name in found.items() if name.startswith("$")}
+    # Columns of one Arrow batch are freed together: the copy lets those not kept go.
+    frame = db.query(source.select(db.tables[source.origin], rowids)).slice(1).rechunk()
+    frame = as_integers(source.table, frame, text, doubts)
+    frame = frame.with_columns(
+        *(text_of(frame[c]) for c in text),
+        *(names(frame[c]) for c, name in found.items() if name.startswith("@")),
+        *(pl.lit(v).cast(NAME).alias(c) for c, v in source.constant.items()),
     )
-    out: dict[str, set[str]] = {}
-    for table, column in rows.iter_rows():
-        out.setdefault(table, set()).add(column)
-    return out
+    if source.table == "nvtx":
+        return source, nvtx.named_rows(frame), doubts
+    return source, squeeze(_shape(db, source.table, frame, doubts)), doubts
 
 
-def _select(source: Source, have: set[str]) -> tuple[str, list[str]]:
-    typed, picked, ids = [], [], []
-    for ours, candidates in source.columns.items():
-        found = next((c for c in candidates if c.lstrip("@") in have), None)
-        if found is None:
-            continue
-        if found.startswith("@"):
-            ids.append(ours)
-        text = found in TEXT_COLUMNS
-        typed.append(f"{repr('x') if text else 0} AS {ours}")
-        picked.append(f'"{found.lstrip("@")}"')
-    return f'SELECT {", ".join(typed)} UNION ALL SELECT {", ".join(picked)} FROM "{source.origin}"', ids
+def _shape(db: Database, table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
+    """One part of one table, as read → in its final form."""
+    for column in frame.columns:
+        if (table, column) in CODES:
+            words, other = CODES[table, column]
+            coded = pl.col(column).replace_strict(words, default=other, return_dtype=pl.String)
+            frame = frame.with_columns(coded.cast(NAME))
+        elif (column, table) in (("callchain", "api"), ("callchain", "osrt"), ("event", "syncs")):
+            none = NO_EVENT if column == "event" else NO_CHAIN
+            frame = frame.with_columns(pl.when(pl.col(column) != none).then(pl.col(column)))
+    if table == "gpu_metrics":
+        frame = _metric_names(db, frame)
+    if table in DEVICE_TABLES or table == "syncs":
+        frame = _physical_devices(db, frame)
+    if "name" in frame.columns and time_column(table):
+        frame = named(table, frame, doubts)
+    return trusted(table, tidy(table, frame), doubts)
 
 
-class _Names:
-    def __init__(self, frame: pl.DataFrame) -> None:
-        size = int(frame["id"].max() or 0) + 1 if len(frame) else 1
-        index = pl.DataFrame({"id": pl.int_range(size, eager=True)})
-        self.values = index.join(frame, on="id", how="left", maintain_order="left")["value"].cast(pl.Categorical)
-
-    def __call__(self, ids: pl.Series) -> pl.Series:
-        valid = ids.is_between(0, len(self.values) - 1)
-        return self.values.gather(pl.select(pl.when(valid).then(ids)).to_series()).alias(ids.name)
-
-
-def _read(path: Path, source: Source, have: set[str], names: _Names) -> pl.DataFrame:
-    sql, ids = _select(source, have)
-    frame = _query(path, sql).slice(1)
-    frame = frame.with_columns(*(names(frame[c]) for c in ids))
-    for name, value in (source.constant or {}).items():
-        frame = frame.with_columns(pl.lit(value).cast(pl.Categorical).alias(name))
-    return frame
+def _tables(parts: list[Part], doubts: Doubts) -> tuple[dict[str, pl.DataFrame], list[Warning_]]:
+    grouped: dict[str, list[pl.DataFrame]] = {}
+    while parts:  # let go of each part as it is taken: two copies of ten million rows would not fit the budget
+        source, frame, doubted = parts.pop(0)
+        doubts.update(doubted)
+        grouped.setdefault(source.table, []).append(frame)
+    said: list[Warning_] = []
+    if rows := grouped.pop("nvtx", None):
+        every = pl.concat(rows)
+        found = {t: trusted(t, tidy(t, f), doubts) for t, f in nvtx.split(every, doubts).items()}
+        said = nvtx.notes(every, found)
+        for table, part in found.items():
+            grouped.setdefault(table, []).append(part)
+    return {t: merge(t, grouped.pop(t)) for t in list(grouped)}, said
 
 
-def _finish(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    want = TABLES[table]
-    for (t, column), (codes, default) in CODES.items():
-        if t == table and column in frame.columns:
-            frame = frame.with_columns(
-                pl.col(column).replace_strict(codes, default=default, return_dtype=pl.String).cast(pl.Categorical)
-            )
-    if "process" in want and "process" not in frame.columns and "thread" in frame.columns:
-        frame = frame.with_columns(process=pl.col("thread") & PROCESS_MASK)
-    if table == "threads":
-        frame = frame.with_columns(tid=pl.col("thread") & 0xFFFFFF).unique("thread", keep="last", maintain_order=True)
-    columns = []
-    for column, dtype in want.items():
-        dtype = pl.Categorical if dtype == pl.String else dtype
-        have = pl.col(column) if column in frame.columns else pl.lit(None)
-        columns.append(have.cast(dtype).alias(column))
-    frame = frame.select(columns)
-    order = "start" if "start" in want else "time" if "time" in want else None
-    return frame.sort(order, maintain_order=True) if order else frame
+def _finish(db: Database, tables: dict[str, pl.DataFrame]) -> None:
+    """What needs two tables at once, or all of them."""
+    if "syncs" in tables and "api" in tables:
+        tables["syncs"] = _sync_kinds(tables["syncs"], tables["api"])
+    if "threads" in tables:
+        last = tables["threads"].unique("thread", keep="last", maintain_order=True)
+        tables["threads"] = last.with_columns(tid=pl.col("thread") & 0xFFFFFF)
+    if "processes" in tables:
+        pid = pl.coalesce("pid", (pl.col("process") // 2**24) & 0xFFFFFF)
+        tables["processes"] = tables["processes"].with_columns(pid.alias("pid"))
 
 
-def _nvtx(frame: pl.DataFrame, names: _Names) -> dict[str, pl.DataFrame]:
-    text = pl.coalesce(pl.col("text").cast(pl.Categorical), names(frame["text_id"].alias("named")))
-    frame = frame.with_columns(name=text, process=pl.col("thread") & PROCESS_MASK)
-    domains = frame.filter(pl.col("type") == 75).select("domain_id", "process", domain="name")
-    domains = domains.unique(["domain_id", "process"], keep="last")
-    frame = frame.join(domains, on=["domain_id", "process"], how="left", maintain_order="left")
-    frame = frame.with_columns(pl.col("domain").fill_null(""), pl.col("end_thread").fill_null(pl.col("thread")))
-    ranges = frame.filter(pl.col("type").is_in([59, 60, 70, 71])).with_columns(
-        style=pl.when(pl.col("type").is_in([59, 70])).then(pl.lit("push_pop")).otherwise(pl.lit("start_end"))
-    )
-    marks = frame.filter(pl.col("type") == 34).rename({"start": "time"})
-    is_gil = pl.col("domain") == "GIL Trace"
-    python = pl.col("domain") == "Python Periodic Sampling"
-    gil = ranges.filter(is_gil).with_columns(
-        state=pl.when(pl.col("name").cast(pl.String).str.to_lowercase().str.contains("hold"))
-        .then(pl.lit("holding"))
-        .otherwise(pl.lit("waiting"))
-    )
-    return {
-        "ranges": ranges.filter(~is_gil),
-        "marks": marks.filter(~python),
-        "gil": gil,
-        "samples": marks.filter(python).with_columns(kind=pl.lit("python")),
-    }
+def _sync_kinds(syncs: pl.DataFrame, api: pl.DataFrame) -> pl.DataFrame:
+    """The call's own name says what was waited for, where the call is in the capture."""
+    kinds = {n: word for n in api["name"].unique() for part, word in SYNC_CALLS.items() if n and part in n}
+    if not kinds or not len(syncs):
+        return syncs
+    calls = api.filter(pl.col("name").is_in(list(kinds))).select("process", "correlation", "name")
+    said = pl.col("name").cast(pl.String).replace_strict(kinds, return_dtype=pl.String).cast(NAME)
+    calls = calls.select("process", "correlation", said=said).unique(["process", "correlation"], keep="last")
+    joined = syncs.join(calls, on=["process", "correlation"], how="left", maintain_order="left")
+    return joined.with_columns(kind=pl.coalesce("said", "kind")).drop("said")
 
 
-def load_sqlite(path: Path) -> Profile:
-    catalog = _catalog(path)
-    sources = [s for s in SOURCES if s.origin in catalog and set(s.needs) <= catalog[s.origin]]
-    names = _Names(_query(path, "SELECT id, value FROM StringIds"))
-    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        frames = list(pool.map(lambda s: _read(path, s, catalog[s.origin], names), sources))
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for source, frame in zip(sources, frames, strict=True):
-        if source.table == "nvtx":
-            for table, part in _nvtx(frame, names).items():
-                if len(part) or table in ("ranges", "marks"):
-                    parts.setdefault(table, []).append(_finish(table, part))
-            continue
-        if source.table == "osrt":
-            frame = frame.filter(pl.col("event_class") == 27)
-        parts.setdefault(source.table, []).append(_finish(source.table, frame))
-    tables = {t: pl.concat(p).sort(by) if len(p) > 1 and (by := _order(t)) else pl.concat(p) for t, p in parts.items()}
-    if any(t in tables for t in DEVICE_TABLES):  # CUDA was traced: a device table that is missing is empty
-        tables = {**{t: _finish(t, pl.DataFrame(schema=TABLES[t])) for t in DEVICE_TABLES}, **tables}
-    span = [t for t in tables.values() if {"start", "end"} <= set(t.columns)]
-    meta = Meta(
-        path=str(path),
-        start_ns=0,
-        end_ns=max((t["end"].max() or 0 for t in span), default=0),
-    )
-    return Profile(meta=meta, **tables)
+def _metric_names(db: Database, frame: pl.DataFrame) -> pl.DataFrame:
+    """``typeId`` holds the GPU in its lowest byte; names are per (type, metric)."""
+    rows = db.rows("TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName")
+    names = pl.DataFrame(rows, schema={"type": pl.String, "metric": pl.String, "name": pl.String}, orient="row")
+    names = names.with_columns(pl.col("type", "metric").cast(pl.Int64, strict=False), pl.col("name").cast(NAME))
+    frame = frame.join(names.unique(["type", "metric"]), on=["type", "metric"], how="left", maintain_order="left")
+    return frame.with_columns(device=pl.col("type") & 0xFF)
 
 
-def _order(table: str) -> str | None:
-    return next((c for c in ("start", "time") if c in TABLES[table]), None)
+def _physical_devices(db: Database, frame: pl.DataFrame) -> pl.DataFrame:
+    """Devices are numbered within a process (``CUDA_VISIBLE_DEVICES``); ours are the machine's, as in ``gpus``."""
+    rows = db.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+    pairs = [(int(p), int(c), int(g)) for p, c, g in rows if p and c and g and c != g]
+    device = pl.col("device")
+    for pid, cuda, gpu in pairs:
+        here = (pl.col("process") // 2**24 & 0xFFFFFF == pid) & (pl.col("device") == cuda)
+        device = pl.when(here).then(pl.lit(gpu, dtype=pl.Int64)).otherwise(device)
+    return frame.with_columns(device.alias("device")) if pairs and "device" in frame.columns else frame
+
+
+def _extent(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
+    """Earliest and latest time of any event."""
+    times = [t[c] for n, t in tables.items() if n != "diagnostics" for c in ("start", "end", "time") if c in t.columns]
+    found = [int(v) for s in times for v in (s.min(), s.max()) if isinstance(v, int)]
+    return (min(found), max(found)) if found else (0, 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,6 +16,7 @@ from unstall.model import TABLES
 
 NAME = pl.Categorical
 PROCESS_MASK = ~0xFFFFFF
+SMALL = 10_000  # rows below which saving memory saves nothing
 
 
 def share_categories() -> None:
@@ -40,17 +41,37 @@ def tidy(table: str, frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.with_columns(process=pl.col("thread") & PROCESS_MASK)
     have = set(frame.columns)
     return frame.select(
-        (pl.col(c) if c in have else pl.lit(None)).cast(dtype).alias(c) for c, dtype in schema_of(table).items()
+        pl.col(c).cast(dtype) if c in have else pl.lit(None, dtype=dtype).alias(c)
+        for c, dtype in schema_of(table).items()
     )
 
 
+def empty(table: str) -> pl.DataFrame:
+    """An empty frame as a loaded one would be."""
+    return pl.DataFrame(schema=schema_of(table))
+
+
 def merge(table: str, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One table out of several sources, in time order."""
+    """One table out of several parts, in time order (stable: rows of one time keep the file's order)."""
     frame = pl.concat(frames) if len(frames) > 1 else frames[0]
     order = time_column(table)
-    if order is None or frame[order].is_sorted():
+    if order is not None and not frame[order].is_sorted():
+        frame = frame.sort(order, maintain_order=True)
+    return squeeze(frame)
+
+
+def squeeze(frame: pl.DataFrame) -> pl.DataFrame:
+    """Replace columns that hold one value throughout by that value, which Polars stores once.
+
+    In a long capture of one process that is half the columns (process, device, context, graph node, result …): at ten
+    million rows a few hundred megabytes. A column that is used takes its full form again.
+    """
+    if len(frame) < SMALL:
         return frame
-    return frame.sort(order, maintain_order=True)
+    numbers = [c for c, d in frame.schema.items() if d == pl.Int64 and frame[c].null_count() in (0, len(frame))]
+    low, high = (frame.select(f(c) for c in numbers).row(0) for f in (pl.min, pl.max))
+    same = {c: v for c, v, w in zip(numbers, low, high, strict=True) if v == w}
+    return frame.with_columns(pl.lit(v, dtype=pl.Int64).alias(c) for c, v in same.items()) if same else frame
 
 
 def from_rows(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:

@@ -1,0 +1,114 @@
+"""One SQLite file, opened so that nothing in it or beside it can change, read at Arrow speed.
+
+Comes in: a path. Goes out: the tables and columns that are there, and query results as Polars frames (the Arrow stream
+of ``adbc-driver-sqlite`` handed to Polars without pyarrow). A file that cannot be trusted whole (empty, zeroed, cut
+off, still being written, damaged) is refused here with one clear line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import adbc_driver_manager
+import adbc_driver_sqlite
+import polars as pl
+
+from unstall.errors import ProfileUnreadable
+
+MAGIC = b"SQLite format 3\x00"
+AGAIN = "Export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
+BATCH_ROWS = "65536"  # rows an Arrow batch
+
+
+class Database:
+    """A read-only SQLite file.
+
+    Attributes:
+        path: the file.
+        tables: table → its columns.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._before = path.stat()
+        check_whole(path)
+        # immutable: no lock, no journal, no -shm file beside the input, works in a read-only folder
+        self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        self.tables = self._catalog()
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """The rows of ``sql``. Safe to call from several threads: each call has a connection of its own."""
+        try:
+            with (
+                adbc_driver_sqlite.connect(self._uri) as database,
+                adbc_driver_manager.AdbcConnection(database) as connection,
+                adbc_driver_manager.AdbcStatement(connection) as statement,
+            ):
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": BATCH_ROWS})
+                statement.set_sql_query(sql)
+                stream, _ = statement.execute_query()
+                return pl.DataFrame(stream)
+        except (adbc_driver_manager.Error, pl.exceptions.PolarsError, OSError) as error:
+            raise ProfileUnreadable(str(self.path), f"damaged SQLite file ({_reason(error)})", AGAIN) from error
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """A small table as tuples of text, ``None`` where it or a column is missing; broken UTF-8 is replaced."""
+        have = self.tables.get(table, frozenset())
+        if not have:
+            return []
+        picked = [f'CAST("{c}" AS BLOB)' if c in have else "NULL" for c in columns]
+        heads = ", ".join(f"x'' AS c{i}" for i in range(len(columns)))
+        frame = self.query(f'SELECT {heads} UNION ALL SELECT {", ".join(picked)} FROM "{table}"').slice(1)
+        return frame.select(text_of(frame[c]) for c in frame.columns).rows()
+
+    def check_unchanged(self) -> None:
+        """Refuse what was read if somebody wrote to the file meanwhile."""
+        now = self.path.stat()
+        if (now.st_size, now.st_mtime_ns) != (self._before.st_size, self._before.st_mtime_ns):
+            raise ProfileUnreadable(str(self.path), "another process is writing it", "Try again when it has finished")
+
+    def _catalog(self) -> dict[str, frozenset[str]]:
+        frame = self.query(
+            "SELECT CAST(m.name AS TEXT) AS t, CAST(p.name AS TEXT) AS c "
+            "FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table'"
+        )
+        if not len(frame):
+            return {}
+        return {t: frozenset(columns) for t, columns in frame.group_by("t").agg("c").iter_rows()}
+
+
+def check_whole(path: Path) -> None:
+    """Raise unless ``path`` is an SQLite file that somebody finished writing."""
+    for suffix in ("-wal", "-journal"):
+        beside = path.with_name(path.name + suffix)
+        if beside.is_file() and beside.stat().st_size:
+            why = f"unfinished: {beside.name} lies beside it, so another process is writing it or was killed doing so"
+            raise ProfileUnreadable(str(path), why, f"Wait for it, or: {AGAIN[0].lower()}{AGAIN[1:]}")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(100)
+    page = int.from_bytes(head[16:18], "big")
+    page = 65536 if page == 1 else page
+    promised = int.from_bytes(head[28:32], "big") * page
+    # The size in the header counts only when the change counter agrees with the version that wrote it (SQLite's rule).
+    if len(head) < 100 or (head[24:28] == head[92:96] and size < promised):
+        why = f"cut off: {size:,} of {promised:,} bytes are there" if len(head) == 100 else "cut off in its header"
+        raise ProfileUnreadable(str(path), why, f"The copy or the export was interrupted. {AGAIN}")
+
+
+def text_of(series: pl.Series) -> pl.Series:
+    """Bytes as text. Names are cut by byte in some tools, so broken UTF-8 is real: it becomes U+FFFD."""
+    if series.dtype != pl.Binary:
+        return series.cast(pl.String)
+    try:
+        return series.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        whole = [None if b is None else b.decode("utf-8", "replace") for b in series]
+        return pl.Series(series.name, whole, dtype=pl.String)
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rpartition("] ")[2][:200]

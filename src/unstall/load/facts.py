@@ -1,0 +1,190 @@
+"""What a capture says of itself: who made it, what was traced, which rank it is.
+
+Comes in: an export's small tables. Goes out: :class:`~unstall.model.Meta`, the presence of tables, and warnings.
+
+**Absent or empty.** The export is lazy: a table without rows is not written. So a missing table means "nothing
+happened" only when the file shows that it was being watched, and "unknown" otherwise:
+
+- CUDA was watched when any CUPTI table is there, or the injection reported that it started: then kernels, copies,
+  memsets, graphs, api and syncs without a table are *empty*. CUDA merely asked for is not enough: a failed or
+  crowded-out CUPTI leaves the same silence.
+- NVTX was watched when ``NVTX_EVENTS`` is there or its injection reported that it started: ranges and marks are empty.
+- The OS runtime and the GIL likewise, by their own reports.
+- Whatever ``UNSTALL_META.not_collected`` names is absent, whatever the rules above say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unstall.errors import NotAProfile
+from unstall.load.database import Database
+from unstall.load.schema import NVTX, SOURCES
+from unstall.model import DEVICE_TABLES, Meta, Warning_
+
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_RANK")
+CUDA_TABLES = (*DEVICE_TABLES, "api", "syncs")
+TRACES = {"cuda": "cuda", "nvtxevents": "nvtx", "osruntime": "osrt", "cudnn": "cudnn", "cublas": "cublas"}
+# trace → our tables, and how the diagnostics say that it ran
+WATCHED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "cuda": (CUDA_TABLES, r"CUDA injection initialized successfully"),
+    "nvtx": (("ranges", "marks"), r"NVTX injection initialized successfully"),
+    "osrt": (("osrt",), r"OS runtime libraries injection initialized successfully"),
+    "gil": (("gil",), r"Python GIL tracing injection initialized successfully"),
+}
+# Payload protocol 260 (pip nvtx >= 0.2.12) against 259 and older (nsys <= 2024.2): every range is lost, exit code 0.
+PAYLOAD_CLASH = re.compile(r"NVTX payload extension is incompatible")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The small tables of an export, read once."""
+
+    export: dict[str, str]
+    capture: list[tuple[str, str]]
+    system: list[tuple[str, str]]
+    diagnostics: list[str]
+    ours: dict[str, str]
+    tables: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def not_collected(self) -> frozenset[str]:
+        """Our tables that the collector says it could not fill."""
+        return frozenset(_json_list(self.ours.get("not_collected", "")))
+
+    def says(self, pattern: str | re.Pattern[str]) -> bool:
+        """Whether a diagnostic line matches."""
+        return any(re.search(pattern, line) for line in self.diagnostics)
+
+
+def read_facts(db: Database) -> Facts:
+    """Read them; :class:`NotAProfile` for an SQLite file of something else."""
+    known = {s.origin for s in (*SOURCES, NVTX)}
+    described = {"META_DATA_EXPORT", "EXPORT_META_DATA", "UNSTALL_META"} & db.tables.keys()
+    if not described and not ({"StringIds"} <= db.tables.keys() and known & db.tables.keys()):
+        raise NotAProfile(str(db.path), *_something_else(db))
+    export = db.rows("META_DATA_EXPORT", "name", "value") or db.rows("EXPORT_META_DATA", "name", "value")
+    return Facts(
+        export=_pairs(export),
+        capture=[(n or "", v or "") for n, v in db.rows("META_DATA_CAPTURE", "name", "value")],
+        system=[(n or "", v or "") for n, v in db.rows("TARGET_INFO_SYSTEM_ENV", "name", "value")],
+        diagnostics=[t or "" for (t,) in db.rows("DIAGNOSTIC_EVENT", "text")],
+        ours=_pairs(db.rows("UNSTALL_META", "name", "value")),
+        tables=frozenset(db.tables),
+    )
+
+
+def watched(facts: Facts, present: set[str]) -> set[str]:
+    """Our tables that are empty rather than absent when they have no rows (the rule above)."""
+    found: set[str] = set()
+    for trace, (tables, reported) in WATCHED.items():
+        seen = trace == "cuda" and any(t.startswith("CUPTI_ACTIVITY_KIND_") for t in facts.tables)
+        seen |= trace == "nvtx" and NVTX.origin in facts.tables
+        seen |= bool(present & set(tables)) and trace != "nvtx"
+        if seen or facts.says(reported):
+            found |= set(tables)
+    return found - facts.not_collected
+
+
+def meta_of(path: Path, db: Database, facts: Facts, first: int, last: int) -> Meta:
+    """The capture's own facts; ``first`` and ``last`` are the earliest and latest time of its events."""
+    start, end = _span(db, facts, first, last)
+    epoch = db.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    system = dict(facts.system)
+    return Meta(
+        path=str(path),
+        producer=facts.ours.get("producer", "nsys"),
+        producer_version=facts.ours.get("version") or facts.export.get("EXPORT_PRODUCT_VERSION", ""),
+        schema_version=facts.export.get("EXPORT_SCHEMA_VERSION", ""),
+        start_ns=start,
+        end_ns=end,
+        utc_epoch_ns=_integer(epoch[0][0]) if epoch else None,
+        unprofiled_ns=_integer(facts.ours.get("unprofiled_ns")),
+        options=_options(facts),
+        rank=_rank(facts),
+        host=system.get("Hostname") or facts.export.get("EXPORT_HOST", ""),
+    )
+
+
+def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warning_]:
+    """The program was annotated and nothing came of it: the commonest silent failure of NVTX under an old nsys."""
+    if ranges or marks:
+        return []
+    version = facts.export.get("EXPORT_PRODUCT_VERSION", "")
+    nsys = f"nsys {version}" if version else "this nsys"
+    remedy = "Install nvtx==0.2.11 (pip install 'nvtx<0.2.12'), or profile with a newer nsys."
+    why = ""
+    if facts.says(PAYLOAD_CLASH):
+        why = (
+            f"NVTX started but not one range was recorded, and {nsys} reports an incompatible NVTX payload extension: "
+            "probably pip nvtx 0.2.12 or newer under an older nsys."
+        )
+    elif NVTX.origin in facts.tables and ranges is not None and _old(version):
+        why = (
+            f"NVTX domains were created but not one range was recorded under {nsys}: perhaps pip nvtx 0.2.12 or newer, "
+            "which this nsys cannot read."
+        )
+    return [Warning_(code="nvtx-lost", text=f"{why} {remedy}")] if why else []
+
+
+def _old(version: str) -> bool:
+    parts = tuple(int(p) for p in re.findall(r"\d+", version)[:2])
+    return len(parts) == 2 and parts <= (2024, 2)  # the newest release seen to lose them
+
+
+def _span(db: Database, facts: Facts, first: int, last: int) -> tuple[int, int]:
+    """Start and end. nsys states a duration; events may outlast it, and a cut-out keeps the whole capture's."""
+    cut = facts.export.get("EXPORT_PARAM_TIMES_TO_EXPORT") or any(k.startswith("DERIVED_") for k in facts.export)
+    stated = db.rows("ANALYSIS_DETAILS", "duration")
+    duration = _integer(stated[0][0]) if stated else None
+    if cut or duration is None:
+        return first, last
+    return 0, max(duration, last)
+
+
+def _options(facts: Facts) -> dict[str, str]:
+    asked = [TRACES[v.lower()] for n, v in facts.capture if n == "CAPTURE_EVENT_TYPE" and v.lower() in TRACES]
+    options = {"trace": ",".join(dict.fromkeys(asked))} if asked else {}
+    for name, value in facts.capture:
+        if name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE"):
+            options["cuda_graph_trace"] = value.lower()
+    return options
+
+
+def _rank(facts: Facts) -> int | None:
+    """Rank from the launcher's environment, kept as NUL-separated ``NAME=value`` in one row."""
+    texts = [v for _, v in (*facts.system, *facts.capture) if "=" in v]
+    variables = dict(e.split("=", 1) for t in texts for e in t.split("\0") if "=" in e)
+    variables |= {f"UNSTALL_{k}": v for k, v in facts.ours.items()}
+    found = (_integer(variables.get(name)) for name in ("UNSTALL_rank", *RANK_VARIABLES))
+    return next((rank for rank in found if rank is not None and rank >= 0), None)
+
+
+def _something_else(db: Database) -> tuple[str, str]:
+    if not db.tables:
+        return "an SQLite file without any table", "If it is an export, it did not finish: export it again"
+    names = ", ".join(sorted(db.tables)[:4])
+    return f"an SQLite file of something else (tables {names} …)", "Name an export of nsys: nsys export --type sqlite …"
+
+
+def _pairs(rows: list[tuple[str | None, ...]]) -> dict[str, str]:
+    return {row[0] or "": row[1] or "" for row in rows}
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
+def _json_list(text: str) -> list[str]:
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return [str(x) for x in found] if isinstance(found, list) else []

@@ -1,0 +1,77 @@
+"""Rows that cannot be right: left out, counted, and said.
+
+Comes in: a frame of one of our tables, as read. Goes out: the rows that can be trusted, a count of the others by reason
+(:class:`Doubts`), and at the end one warning a reason. A range that was never closed stays, its ``end`` null.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import polars as pl
+
+from unstall.load.tables import time_column
+from unstall.model import TABLES, Warning_
+
+REASONS = {
+    "rows-without-time": "without a time",
+    "negative-time": "before the capture began (negative time)",
+    "end-before-start": "that end before they start",
+    "bad-values": "with something other than a number where a number belongs (kept, that value unknown)",
+    "unnamed-rows": "whose name the file does not hold (kept as [unknown])",
+    "nvtx-unknown-events": "of an NVTX event type unknown here",
+}
+WITHOUT_CLOCK = frozenset({"diagnostics"})  # written before the capture begins as well: negative times are right
+UNKNOWN = "[unknown]"
+
+Doubts = Counter[tuple[str, str]]
+"""(reason, table) → rows."""
+
+
+def trusted(table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
+    """The rows of ``frame`` whose times can be right; the others are counted in ``doubts``."""
+    order = time_column(table)
+    if order is None or table in WITHOUT_CLOCK or not len(frame):
+        return frame
+    tests = {"rows-without-time": pl.col(order).is_null(), "negative-time": pl.col(order) < 0}
+    if "end" in TABLES[table]:
+        if table != "ranges":
+            tests["rows-without-time"] |= pl.col("end").is_null()
+        tests["end-before-start"] = pl.col("end") < pl.col("start")
+    found = frame.select(t.fill_null(False).sum().alias(r) for r, t in tests.items()).row(0)
+    doubts.update({(r, table): n for r, n in zip(tests, found, strict=True) if n})
+    return frame.filter(~pl.any_horizontal(t.fill_null(False) for t in tests.values())) if any(found) else frame
+
+
+def as_integers(table: str, frame: pl.DataFrame, text: Iterable[str], doubts: Doubts) -> pl.DataFrame:
+    """Every column but ``text`` as int64. SQLite lets anything stand in an INTEGER column: such values become null."""
+    odd = [c for c in frame.columns if c not in set(text) and frame[c].dtype != pl.Int64]
+    for column in odd:
+        values = frame[column]
+        numbers = values.cast(pl.String if values.dtype == pl.Binary else values.dtype, strict=False)
+        numbers = numbers.cast(pl.Int64, strict=False)
+        doubts.update({("bad-values", table): numbers.null_count() - values.null_count()})
+        frame = frame.with_columns(numbers.alias(column))
+    return frame
+
+
+def named(table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
+    """Calls and kernels without a name are called so."""
+    missing = frame["name"].null_count()
+    if not missing or table in ("ranges", "marks"):
+        return frame
+    doubts.update({("unnamed-rows", table): missing})
+    return frame.with_columns(pl.col("name").fill_null(pl.lit(UNKNOWN)))
+
+
+def warnings_of(doubts: Doubts) -> list[Warning_]:
+    """One warning a reason, its tables with their counts."""
+    said = []
+    for reason, words in REASONS.items():
+        counts = [f"{n:,} in {table}" for (r, table), n in sorted(doubts.items()) if r == reason and n]
+        if counts:
+            total = sum(n for (r, _), n in doubts.items() if r == reason)
+            fate = "" if "kept" in words else ", left out"
+            said.append(Warning_(code=reason, text=f"{total:,} rows {words}{fate}: {', '.join(counts)}."))
+    return said
