@@ -239,7 +239,8 @@ def test_every_kind_of_distrust_is_counted() -> None:
 LIBRARY = (
     "ncclAllReduce", "cub::DeviceReduce", "aten::addmm, seq = 12, op_id = 7", "aten::to, op_id = 3", "nccl:all_reduce",
     "mylib::op, op_id = 5", "AddmmBackward0, seq = 3", "autograd::engine::evaluate_function: AddmmBackward0",
-    "cudnnConvolutionForward", "cublasLtMatmul", "Torch-Compiled Region: 0/0",
+    "cudnnConvolutionForward", "cublasLtMatmul", "Torch-Compiled Region: 0/0", "detach_, op_id = 317134",
+    "FSDP::pre_forward (encoder.block.14.layer.1), op_id = 314311",
 )  # fmt: skip
 USER = (
     "backward", "cublas vs cutlass", "nccl warm-up", "ProfilerStep#3", "Optimizer.step#AdamW.step", "스텝 1", "",

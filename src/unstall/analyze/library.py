@@ -18,9 +18,9 @@ DOMAINS = (
 NAMES = (
     r"(?:cub|thrust|cuda|cccl)::",  # CCCL: cub::DeviceScan, thrust::sort
     r"(?:p?nccl|cublas|cublasLt|cudnn|cufft|cusparse|cusolver|cutensor|nvshmem)[A-Z_]\w*",  # ncclAllReduce, cudnnConv…
-    r"nccl:|gloo:|c10d::|record_param_comms",  # torch.distributed about its own collectives
+    r"nccl:|gloo:|c10d::|record_param_comms|FSDP::|DistributedDataParallel\.",  # torch.distributed about itself
     r"(?:aten|prim|quantized|torchvision|torchaudio|inductor|triton)::\w",  # emit_nvtx: an operator
-    r"\w+::\w[^ ]*, (?:seq|op_id) = ",  # emit_nvtx: an operator of any other namespace
+    r"(?:\w+::\w[^ ]*|detach_?), (?:seq|op_id) = ",  # emit_nvtx: an operator of any other namespace, or of none
     r"autograd::engine|torch::autograd::|\w+Backward\d*(?:, |$)",  # autograd's own nodes
     r"Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction|TorchDynamo|InductorBenchmarker",  # torch.compile
     r"XlaModule|TSL:|Thunk:",  # XLA
