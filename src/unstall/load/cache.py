@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from unstall.load.tables import SMALL, share_categories
+from unstall.load.tables import constants, share_categories
 from unstall.model import TABLES, Meta, Profile, Report, Warning_
 
 FORMAT = 1
@@ -127,7 +127,7 @@ def _load_table(entry: Path, table: str, stored: _Stored) -> pl.DataFrame:
         raise ValueError(table)
     constants = stored.constants.get(table, {})
     frame = frame.with_columns(pl.lit(v, dtype=pl.Int64).alias(c) for c, v in constants.items())
-    return frame.select(TABLES[table])
+    return frame.select(list(TABLES[table]))
 
 
 def _put(entry: Path, profile: Profile) -> None:
@@ -138,7 +138,7 @@ def _put(entry: Path, profile: Profile) -> None:
         for table in profile.present():
             frame = profile.table(table)
             assert frame is not None
-            same = _constants(frame)
+            same = constants(frame)
             stored.rows[table], stored.constants[table] = len(frame), same
             frame.drop(list(same)).write_ipc(building / f"{table}.arrow", compression="lz4")
         (building / "profile.json").write_bytes(msgspec.json.encode(stored))
@@ -146,15 +146,6 @@ def _put(entry: Path, profile: Profile) -> None:
             building.rename(entry)
     finally:
         _remove(building)
-
-
-def _constants(frame: pl.DataFrame) -> dict[str, int | None]:
-    """Columns that hold one number throughout, which need no room."""
-    if len(frame) < SMALL:
-        return {}
-    numbers = [c for c, d in frame.schema.items() if d == pl.Int64 and frame[c].null_count() in (0, len(frame))]
-    low, high = (frame.select(f(c) for c in numbers).row(0) for f in (pl.min, pl.max))
-    return {c: v for c, v, w in zip(numbers, low, high, strict=True) if v == w}
 
 
 def _default() -> Path:

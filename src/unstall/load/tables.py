@@ -66,12 +66,17 @@ def squeeze(frame: pl.DataFrame) -> pl.DataFrame:
     In a long capture of one process that is half the columns (process, device, context, graph node, result …): at ten
     million rows a few hundred megabytes. A column that is used takes its full form again.
     """
+    same = constants(frame)
+    return frame.with_columns(pl.lit(v, dtype=pl.Int64).alias(c) for c, v in same.items()) if same else frame
+
+
+def constants(frame: pl.DataFrame) -> dict[str, int | None]:
+    """Columns of numbers that hold one value throughout (or nothing), in a frame large enough to care."""
     if len(frame) < SMALL:
-        return frame
+        return {}
     numbers = [c for c, d in frame.schema.items() if d == pl.Int64 and frame[c].null_count() in (0, len(frame))]
     low, high = (frame.select(f(c) for c in numbers).row(0) for f in (pl.min, pl.max))
-    same = {c: v for c, v, w in zip(numbers, low, high, strict=True) if v == w}
-    return frame.with_columns(pl.lit(v, dtype=pl.Int64).alias(c) for c, v in same.items()) if same else frame
+    return {c: v for c, v, w in zip(numbers, low, high, strict=True) if v == w}
 
 
 def from_rows(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
