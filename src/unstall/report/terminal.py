@@ -26,6 +26,7 @@ UNEVEN = 1.2  # of the median: steps that all take less than this need no pictur
 LONGEST_BAR = 60  # cells: longer ones add ink, not information
 LONGEST_TEXT = 600  # of a warning: a name of thousands of letters in it must not fill the screen
 EVIDENCE_SHOWN = 3
+LONGEST_NAME = 60  # of a kernel inside a sentence
 
 COLOURS = {
     "gpu_compute": "green",
@@ -197,21 +198,22 @@ def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: b
 
 
 def _findings(report: Report, width: int) -> Iterator[Text]:
+    several = len(report.steps) > 1
     main, side = [f for f in report.findings if f.main], [f for f in report.findings if not f.main]
     if main:
         yield from heading("FINDINGS", "most to gain first", width)
     for i, finding in enumerate(main, 1):
-        yield from _finding(finding, i, width)
+        yield from _finding(finding, i, several, width)
     if side:
         yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
     for finding in side:
-        yield from wrap(f"{finding.title}{_where(finding)} [{finding.code}]", width, first="  · ")
+        yield from wrap(f"{finding.title}{_where(finding, several)} [{finding.code}]", width, first="  · ")
 
 
-def _finding(finding: Finding, number: int, width: int) -> Iterator[Text]:
+def _finding(finding: Finding, number: int, several: bool, width: int) -> Iterator[Text]:
     label = f"  {number} "
     yield from wrap(f"{finding.title} [{finding.code}]", width, "bold", first=label)
-    yield from wrap(_stakes(finding), width, first="    ")
+    yield from wrap(_stakes(finding, several), width, first="    ")
     for evidence in finding.evidence[:EVIDENCE_SHOWN]:
         yield from wrap(evidence.text, width, "dim", first="    · ")
     yield from wrap(f"{finding.fix.title} ({finding.fix.safety}). {finding.fix.text}", width, "green", first="    fix ")
@@ -219,17 +221,17 @@ def _finding(finding: Finding, number: int, width: int) -> Iterator[Text]:
         yield from wrap(f"partly the same time as {', '.join(finding.overlaps)}", width, "dim", first="    ")
 
 
-def _stakes(finding: Finding) -> str:
-    parts = [f"costs {sticky(text.duration(finding.cost_ns_per_step))} a step{_where(finding)}"]
+def _stakes(finding: Finding, several: bool) -> str:
+    verb = "takes" if finding.predicted_step_ns is None else "costs"
+    parts = [f"{verb} {sticky(text.duration(finding.cost_ns_per_step))} a step{_where(finding, several)}"]
     if finding.predicted_step_ns is not None:
         parts.append(
             f"step predicted with the fix {sticky(text.duration(finding.predicted_step_ns))}{_interval(finding)}"
         )
     if finding.predicted_speedup is not None:
         parts.append(text.speedup(finding.predicted_speedup))
-    return "; ".join(
-        [*parts, f"confidence {finding.confidence}", *([f"then {finding.next_limit}"] if finding.next_limit else [])]
-    )
+    parts.append(f"confidence {finding.confidence}")
+    return "; ".join([*parts, f"then {finding.next_limit}"] if finding.next_limit else parts)
 
 
 def _interval(finding: Finding) -> str:
@@ -241,13 +243,13 @@ def _interval(finding: Finding) -> str:
     )
 
 
-def _where(finding: Finding) -> str:
+def _where(finding: Finding, several: bool) -> str:
     where = finding.where
-    named = [f"in {where.range}"] if where.range else []
-    named += [f"kernel {text.shorten(text.kernel_name(where.kernel), 60)}"] if where.kernel else []
-    named += [f"call {where.call}"] if where.call else []
-    named += [f"pid {where.process}"] if where.process is not None else []
-    return " " + ", ".join(named) if named else ""
+    named = [where.range] if where.range else []
+    named += [f"kernel {text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)}"] if where.kernel else []
+    named += [text.api_name(where.call)] if where.call else []
+    named += [f"pid {where.process}"] if where.process is not None and several else []
+    return f" in {', '.join(named)}" if named else ""
 
 
 def _notes(title: str, notes: list[tuple[str, str]], width: int, style: str) -> Iterator[Text]:

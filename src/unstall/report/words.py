@@ -125,4 +125,6 @@ def _prediction(finding: Finding) -> str:
     if finding.predicted_step_ns is None or finding.predicted_speedup is None:
         return ""
     figure = f"{text.duration(finding.predicted_step_ns)} a step, {text.speedup(finding.predicted_speedup)}"
+    if finding.confidence != "high":
+        figure += f", confidence {finding.confidence}"
     return f"Predicted with the first remedy ({finding.fix.title}): {figure}."
