@@ -12,11 +12,14 @@ that :func:`unstall.load.load` reads back as the same profile.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from unstall.load.tables import from_rows
+from unstall.load.write import VERSIONS, write_sqlite
 from unstall.model import DEVICE_TABLES, Meta, Profile
 
 GLOBAL = 1 << 48  # nsys's hardware and VM bits; any constant would do, zero would hide mistakes
@@ -44,15 +47,25 @@ class TraceBuilder:
         pid: the first process. More come with :meth:`process`.
         trace: what the capture is said to have traced; a traced table without events is empty, any other is absent.
         gpu: name of device 0; empty for none.
+        version: release of nsys whose schema :meth:`write` writes (see :data:`unstall.load.write.VERSIONS`).
     """
 
-    def __init__(self, pid: int = 100, *, trace: Sequence[str] = ("cuda", "nvtx"), gpu: str = "NVIDIA H200") -> None:
+    def __init__(
+        self,
+        pid: int = 100,
+        *,
+        trace: Sequence[str] = ("cuda", "nvtx"),
+        gpu: str = "NVIDIA H200",
+        version: str = "2025.3",
+    ) -> None:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._chains = 0
         self._correlation: dict[int, int] = {}
         self._trace = tuple(trace)
         self.registered: set[str] = set()
-        self._meta = Meta(path="", producer="nsys", producer_version="2025.3.2.0", schema_version="3.20.3")
+        self.version = version
+        product, schema = VERSIONS[version]
+        self._meta = Meta(producer_version=product, schema_version=schema)
         self._end: int | None = None
         self.process(pid)
         if gpu:
@@ -117,7 +130,7 @@ class TraceBuilder:
         self, name: str, start: int, end: int, *, tid: int | None = None, frames: Sequence[str | tuple[str, str]] = ()
     ) -> None:
         """An OS runtime call, with its backtrace (innermost first)."""
-        self._host("osrt", start, end, tid, name=name, callchain=self._stack(frames, "osrt") if frames else 0)
+        self._host("osrt", start, end, tid, name=name, callchain=self._stack(frames, "osrt") if frames else None)
 
     def library(self, name: str, start: int, end: int, *, tid: int | None = None) -> None:
         """A cuBLAS or cuDNN call (by its name)."""
@@ -135,7 +148,7 @@ class TraceBuilder:
         self, at: int, frames: Sequence[str | tuple[str, str]] = (), *, kind: str = "cpu", tid: int | None = None
     ) -> None:
         """A ``cpu`` sample with its stack (innermost first: ``symbol`` or ``(symbol, module)``), or ``python``."""
-        chain = self._stack(frames, kind) if frames else None
+        chain = self._stack(frames, kind) if frames or kind == "cpu" else None
         self._add("samples", time=at, process=self.global_process, thread=self.thread(tid), callchain=chain, kind=kind)
 
     def overhead(self, name: str, start: int, end: int, *, tid: int | None = None) -> None:
@@ -218,7 +231,7 @@ class TraceBuilder:
         number = self.api(api or SYNC_CALLS[kind], start, end, tid=tid)
         self._device(
             "syncs", start, end, device=device, context=context, stream=stream, correlation=number, kind=kind,
-            event=4294967295 if event is None else event,
+            event=event,
         )  # fmt: skip
         return number
 
@@ -246,6 +259,12 @@ class TraceBuilder:
             present |= set(IMPLIED["nvtx"])
         tables: dict[str, Any] = {t: from_rows(t, self._rows.get(t, [])) for t in present}
         return Profile(meta=replace(self._meta, end_ns=self._last()), **tables)
+
+    def write(self, path: str | os.PathLike[str], *, not_collected: Sequence[str] = ()) -> Path:
+        """The trace as an export of nsys; :func:`unstall.load.load` gives :meth:`profile` again. Returns the path."""
+        target = Path(path)
+        write_sqlite(self.profile(), target, self.version, registered=self.registered, not_collected=not_collected)
+        return target
 
     def _last(self) -> int:
         ends = (r.get("end", r.get("time")) for t, rows in self._rows.items() if t != "diagnostics" for r in rows)

@@ -10,6 +10,7 @@ happened" only when the file shows that it was being watched, and "unknown" othe
   crowded-out CUPTI leaves the same silence.
 - NVTX was watched when ``NVTX_EVENTS`` is there or its injection reported that it started: ranges and marks are empty.
 - The OS runtime and the GIL likewise, by their own reports.
+- An export made with ``--lazy=false`` holds every table there is: there, an empty table is no evidence.
 - Whatever ``UNSTALL_META.not_collected`` names is absent, whatever the rules above say.
 """
 
@@ -56,6 +57,11 @@ class Facts:
         """Our tables that the collector says it could not fill."""
         return frozenset(_json_list(self.ours.get("not_collected", "")))
 
+    @property
+    def eager(self) -> bool:
+        """Whether the export holds tables without rows for everything, traced or not."""
+        return self.export.get("EXPORT_PARAM_LAZY", self.export.get("EXPORT_LAZY", "")) == "false"
+
     def says(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a diagnostic line matches."""
         return any(re.search(pattern, line) for line in self.diagnostics)
@@ -82,10 +88,8 @@ def watched(facts: Facts, present: set[str]) -> set[str]:
     """Our tables that are empty rather than absent when they have no rows (the rule above)."""
     found: set[str] = set()
     for trace, (tables, reported) in WATCHED.items():
-        seen = trace == "cuda" and any(t.startswith("CUPTI_ACTIVITY_KIND_") for t in facts.tables)
-        seen |= trace == "nvtx" and NVTX.origin in facts.tables
-        seen |= bool(present & set(tables)) and trace != "nvtx"
-        if seen or facts.says(reported):
+        beside = trace == "cuda" and any(t.startswith("CUPTI_ACTIVITY_KIND_") for t in facts.tables)
+        if present & set(tables) or (beside and not facts.eager) or facts.says(reported):
             found |= set(tables)
     return found - facts.not_collected
 

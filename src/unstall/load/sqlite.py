@@ -50,6 +50,8 @@ def read(path: Path) -> Profile:
     facts = read_facts(db)
     doubts = Doubts()
     tables, said = _tables(_read_all(db), doubts)
+    if facts.eager:
+        tables = {t: frame for t, frame in tables.items() if len(frame)}
     tables |= {t: empty(t) for t in watched(facts, set(tables)) - set(tables)}
     for table in facts.not_collected & set(tables):
         del tables[table]
@@ -162,12 +164,14 @@ def _sync_kinds(syncs: pl.DataFrame, api: pl.DataFrame) -> pl.DataFrame:
 
 
 def _metric_names(db: Database, frame: pl.DataFrame) -> pl.DataFrame:
-    """``typeId`` holds the GPU in its lowest byte; names are per (type, metric)."""
+    """``typeId`` holds the GPU in its lowest byte; names are per (type, metric), or per metric alone."""
     rows = db.rows("TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName")
-    names = pl.DataFrame(rows, schema={"type": pl.String, "metric": pl.String, "name": pl.String}, orient="row")
+    names = pl.DataFrame(rows, schema=dict.fromkeys(("type", "metric", "name"), pl.String), orient="row")
     names = names.with_columns(pl.col("type", "metric").cast(pl.Int64, strict=False), pl.col("name").cast(NAME))
-    frame = frame.join(names.unique(["type", "metric"]), on=["type", "metric"], how="left", maintain_order="left")
-    return frame.with_columns(device=pl.col("type") & 0xFF)
+    by = ["type", "metric"] if "type" in frame.columns and names["type"].null_count() == 0 else ["metric"]
+    names = names.unique(by).select(*by, "name")
+    frame = frame.join(names, on=by, how="left", maintain_order="left")
+    return frame.with_columns(device=pl.col("type") & 0xFF) if "type" in frame.columns else frame
 
 
 def _physical_devices(db: Database, frame: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from unstall.load.tables import time_column
-from unstall.model import TABLES, Warning_
+from unstall.model import DEVICE_TABLES, TABLES, Warning_
 
 REASONS = {
     "rows-without-time": "without a time",
@@ -38,6 +38,8 @@ def trusted(table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
     if "end" in TABLES[table]:
         if table != "ranges":
             tests["rows-without-time"] |= pl.col("end").is_null()
+        if table in DEVICE_TABLES:  # CUPTI's way of saying that it has no times for this operation
+            tests["rows-without-time"] |= (pl.col("start") == 0) & (pl.col("end") == 0)
         tests["end-before-start"] = pl.col("end") < pl.col("start")
     found = frame.select(t.fill_null(False).sum().alias(r) for r, t in tests.items()).row(0)
     doubts.update({(r, table): n for r, n in zip(tests, found, strict=True) if n})
