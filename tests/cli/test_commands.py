@@ -288,8 +288,8 @@ def test_usage(
     assert code == 2
     assert "Traceback" not in err
     assert digest(profile) == before
-    if arguments:
-        assert err and "{" not in out
+    assert not arguments or err
+    assert "WHERE IT GOES" not in out, "found out before the work starts"
     assert not [p for p in tmp_path.iterdir() if p.is_file()]
 
 

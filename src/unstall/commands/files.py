@@ -25,6 +25,19 @@ def place(target: str, profile: str) -> str:
     return target.replace("{name}", Path(profile).name.partition(".")[0])
 
 
+def check(file: str) -> None:
+    """Find out before the work starts that a file cannot be written.
+
+    Raises:
+        UsageError: it is a folder, or its folder is not there.
+    """
+    path = Path(file)
+    if path.is_dir():
+        raise UsageError(file, "is a folder", "Name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(file, f"there is no folder {path.parent}", "Make it first")
+
+
 @contextlib.contextmanager
 def emitting() -> Iterator[TextIO]:
     """Standard output, flushed at the end; a closed pipe ends the program."""
@@ -52,14 +65,12 @@ def write(file: str, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     path = Path(file)
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
             _replace(path, data)
     except OSError as error:
-        raise UsageError(
-            file, f"cannot be written ({error.strerror or error})", "Name a file in a folder that exists"
-        ) from error
+        raise UsageError(file, f"cannot be written ({error.strerror or error})", "Name another file") from error
 
 
 def _replace(path: Path, data: bytes) -> None:

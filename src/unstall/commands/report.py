@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from unstall.commands.files import STDOUT, emit, emitting, place, write
+from unstall.commands.files import STDOUT, check, emit, emitting, place, write
 from unstall.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ def _check(profiles: Sequence[str], wanted: dict[Output, str]) -> None:
             hint = "Put {name} into it: it becomes the profile's own name, and those must differ"
             raise UsageError(f"--{output.name} {target}", "one file for several profiles", hint)
     inputs = {Path(profile).resolve() for profile in profiles}
-    for file in files:
-        if file != STDOUT and Path(file).resolve() in inputs:
+    for file in {*files} - {STDOUT}:
+        check(file)
+        if Path(file).resolve() in inputs:
             raise UsageError(file, "is a profile to be read", "Name another file to write")
 
 
