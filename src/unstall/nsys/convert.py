@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -58,69 +60,73 @@ def to_sqlite(
 ) -> None:
     """Turn a report or a raw stream into an SQLite export at ``target``, which is complete or absent.
 
-    Intermediate files are written beside ``target``, never beside ``source``.
+    Everything in between is written beside ``target``; ``source`` is only read.
 
     Raises:
         ProfileUnreadable: the file is unfinished or something else, or no installed tool can read it.
     """
-    say = say or _silent
     known = list(find_nsys() if tools is None else tools)
-    head = _head(source)
-    if is_stream(head):
-        report = target.with_name(f"{target.stem}.import.nsys-rep")
-        try:
+    with tempfile.TemporaryDirectory(prefix=f".{target.stem[:40]}.", dir=target.parent) as room:
+        report = source
+        if is_stream(_head(source)):
+            report = Path(room) / "imported.nsys-rep"
             import_stream(source, report, known, run, say)
-            export_report(report, target, known, run, say)
-        finally:
-            report.unlink(missing_ok=True)
-    else:
-        export_report(source, target, known, run, say)
+        export_report(report, target, known, run, say)
 
 
 def import_stream(
     source: Path, target: Path, tools: Sequence[Nsys], run: Run = run_plainly, say: Say | None = None
 ) -> None:
-    """``.qdstrm`` → ``.nsys-rep``, with the importer called by hand."""
+    """``.qdstrm`` → ``.nsys-rep``, with the importer called by hand, on a copy: it writes into what it reads."""
     head = _head(source)
     if head.startswith(UNFINISHED):
         raise ProfileUnreadable(str(source), "a raw stream that nsys did not finish", "Record it again")
-    (say or _silent)(f"importing {source.name} ({_size(source)})")
-    made = target.with_name(f".{target.name}.part.nsys-rep")
+    (say or _silent)(f"importing {_said(source)}")
     troubles = []
-    try:
+    with tempfile.TemporaryDirectory(prefix=".import.", dir=target.parent) as room:
+        stream, made = Path(room) / "stream.qdstrm", Path(room) / "report.nsys-rep"
         for tool in _willing(tools, version_of(head[:128].decode("latin-1")), importer=True):
-            assert tool.importer is not None
-            env = libraries.with_libraries(_folders(tool))
-            code, text = run([str(tool.importer), "-i", str(source), "-o", str(made), "-f"], env)
-            if code == 0 and made.is_file():
+            shutil.copyfile(source, stream)
+            code, text = run([str(tool.importer), "-i", str(stream), "-o", str(made)], _environment(tool))
+            if code == 0 and made.is_file() and made.stat().st_size:
                 made.replace(target)
                 return
+            made.unlink(missing_ok=True)
             troubles.append(f"{tool.importer} (nsys {tool.text}): {_why(text, code)}")
-    finally:
-        made.unlink(missing_ok=True)
-    raise ProfileUnreadable(str(source), "no importer here could make a report of it", _importer_hint(tools, troubles))
+    hint = _importer_hint(tools, troubles)
+    raise ProfileUnreadable(str(source), "a raw stream that no importer here could turn into a report", hint)
 
 
 def export_report(
     source: Path, target: Path, tools: Sequence[Nsys], run: Run = run_plainly, say: Say | None = None
 ) -> None:
-    """``.nsys-rep`` → ``.sqlite`` by ``nsys export``; several binaries are tried, see :func:`_exporters`."""
-    (say or _silent)(f"exporting {source.name} ({_size(source)})")
-    made = target.with_name(f".{target.name}.part.sqlite")
+    """``.nsys-rep`` → ``.sqlite`` by ``nsys export``. Its exit code is not enough: a killed one leaves half a file."""
+    (say or _silent)(f"exporting {_said(source)}")
     troubles = []
-    try:
+    with tempfile.TemporaryDirectory(prefix=".export.", dir=target.parent) as room:
+        made = Path(room) / "export.sqlite"
+        arguments = ["export", "--type=sqlite", "--force-overwrite=true", "--quiet=true", f"--output={made}"]
         for tool in _willing(tools, (), importer=False):
             for binary in _exporters(tool):
-                arguments = ["export", "--type=sqlite", "--force-overwrite=true", "--quiet=true", f"--output={made}"]
-                code, text = run([str(binary), *arguments, str(source)], libraries.with_libraries(_folders(tool)))
-                if code == 0 and _is_sqlite(made):
+                code, text = run([str(binary), *arguments, str(source)], _environment(tool))
+                if code == 0 and is_whole(made):
                     made.replace(target)
                     return
-                troubles.append(f"{binary} (nsys {tool.text}): {_why(text, code)}")
                 made.unlink(missing_ok=True)
-    finally:
-        made.unlink(missing_ok=True)
+                troubles.append(f"{binary} (nsys {tool.text}): {_why(text, code)}")
     raise ProfileUnreadable(str(source), "no nsys here could export it to SQLite", _export_hint(tools, troubles))
+
+
+def is_whole(path: Path) -> bool:
+    """Whether an export is there and finished: an interrupted one has a head of zeros, or is shorter than it says."""
+    try:
+        head, size = _head(path)[:100], path.stat().st_size
+    except ProfileUnreadable:
+        return False
+    page = int.from_bytes(head[16:18], "big")
+    promised = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
+    # The size in the header counts only when the change counter agrees with the version that wrote it (SQLite's rule).
+    return head.startswith(SQLITE_MAGIC) and (head[24:28] != head[92:96] or size >= promised)
 
 
 def _willing(tools: Sequence[Nsys], version: tuple[int, ...], *, importer: bool) -> list[Nsys]:
@@ -135,8 +141,9 @@ def _exporters(tool: Nsys) -> list[Path]:
     return [tool.path, *(path for path in beside if path.is_file() and os.access(path, os.X_OK))]
 
 
-def _folders(tool: Nsys) -> list[Path]:
-    return [tool.importer.parent] if tool.importer else []
+def _environment(tool: Nsys) -> dict[str, str]:
+    """The importer's folder holds the libraries of both; it is not always in their own search path."""
+    return libraries.with_libraries([tool.importer.parent] if tool.importer else [])
 
 
 def _importer_hint(tools: Sequence[Nsys], troubles: Sequence[str]) -> str:
@@ -177,13 +184,8 @@ def _head(path: Path) -> bytes:
         raise ProfileUnreadable(str(path), (error.strerror or str(error)).lower(), "Check the path") from error
 
 
-def _is_sqlite(path: Path) -> bool:
-    """An interrupted export leaves a file whose head is zero."""
-    return path.is_file() and _head(path).startswith(SQLITE_MAGIC)
-
-
-def _size(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:,.1f} MB"
+def _said(path: Path) -> str:
+    return f"{path.name} ({path.stat().st_size / 1e6:,.1f} MB)"
 
 
 def _silent(_: str) -> None:

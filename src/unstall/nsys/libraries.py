@@ -24,8 +24,9 @@ PACKAGES: dict[str, dict[str, str]] = {
         "libEGL.so.1": "libegl1", "libOpenGL.so.0": "libopengl0", "libglib-2.0.so.0": "libglib2.0-0",
         "libgthread-2.0.so.0": "libglib2.0-0", "libxcb.so.1": "libxcb1", "libX11.so.6": "libx11-6",
         "libxkbcommon.so.0": "libxkbcommon0", "libfontconfig.so.1": "libfontconfig1",
-        "libfreetype.so.6": "libfreetype6", "libdbus-1.so.3": "libdbus-1-3", "libnss3.so": "libnss3", "libnspr4.so": "libnspr4", "libssh.so.4": "libssh-4",
-        "libz.so.1": "zlib1g", "libstdc++.so.6": "libstdc++6", "libcrypt.so.1": "libcrypt1", "libpapi.so.5": "libpapi5",
+        "libfreetype.so.6": "libfreetype6", "libdbus-1.so.3": "libdbus-1-3", "libnss3.so": "libnss3",
+        "libnspr4.so": "libnspr4", "libssh.so.4": "libssh-4", "libz.so.1": "zlib1g", "libstdc++.so.6": "libstdc++6",
+        "libcrypt.so.1": "libcrypt1", "libpapi.so.5": "libpapi5",
     },
     "fedora": {
         "libdw.so.1": "elfutils-libs", "libelf.so.1": "elfutils-libelf", "libpfm.so.4": "libpfm",
