@@ -95,7 +95,7 @@ def prune(home: Path) -> None:
     for entry in _entries(home):
         with contextlib.suppress(OSError):
             age = time.time() - entry.stat().st_mtime
-            if ".tmp" not in entry.name:
+            if not (entry.name.startswith(".") or ".tmp" in entry.name):
                 kept.append((entry.stat().st_mtime, _size(entry), entry))
             elif age > ABANDONED_S:
                 _remove(entry)

@@ -38,6 +38,7 @@ WATCHED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "gil": (("gil",), r"Python GIL tracing injection initialized successfully"),
 }
 # Payload protocol 260 (pip nvtx >= 0.2.12) against 259 and older (nsys <= 2024.2): every range is lost, exit code 0.
+# Older releases (tried: 2022.4 with nvtx 0.2.15) leave no line, but rows that end domains and no range.
 PAYLOAD_CLASH = re.compile(r"NVTX payload extension is incompatible")
 
 
@@ -129,8 +130,8 @@ def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warni
         )
     elif NVTX.origin in facts.tables and ranges is not None and _old(version):
         why = (
-            f"NVTX domains were created but not one range was recorded under {nsys}: perhaps pip nvtx 0.2.12 or newer, "
-            "which this nsys cannot read."
+            f"NVTX was in use but not one range was recorded under {nsys}: probably pip nvtx 0.2.12 or newer, which this "
+            "nsys cannot read."
         )
     return [Warning_(code="nvtx-lost", text=f"{why} {remedy}")] if why else []
 
