@@ -25,6 +25,11 @@ __all__ = ["StatsTable", "read", "sniff", "stats"]
 
 LARGEST = 2**29
 """Bytes. Half a gigabyte of text is a trace of millions of rows, which the SQLite export holds in a better form."""
+_MARK = re.compile(
+    r"(?i)\(%\)|\((?:[nuµμm]?s|[num]?sec|(?:nano|micro|milli)?seconds|[kmg]i?b|bytes)\)|Processing \[|' stats report|"
+    r"SKIPPED:|Statistics|^\s*\*\* "
+)
+"""What every header or announcement holds: a look at each line of another file's beginning would cost a second."""
 _HINT = "Print it again with `nsys stats --format csv FILE`, or give the profile itself (.sqlite, .nsys-rep)."
 
 
@@ -70,7 +75,9 @@ def sniff(head: bytes) -> bool:
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     lines = split_lines(decode(head)[0])
-    return any(begins(lines, i) for i in range(len(lines)))
+    likely = [_MARK.search(line) is not None for line in [*lines, ""]]
+    starts = (i for i in range(len(lines)) if likely[i] or (likely[i + 1] and lines[i].lstrip()[:1] == "["))
+    return any(begins(lines, i) for i in starts)
 
 
 def _scan(text_or_path: str | bytes | os.PathLike[str]) -> tuple[str, list[StatsTable], list[Warning_]]:

@@ -43,6 +43,10 @@ class ConsoleReader:
         """A row starts with a whole line."""
         return False
 
+    def inside_quotes(self, text: str) -> bool:
+        """A console quotes nothing."""
+        return False
+
     def cut_off(self, cells: Sequence[str]) -> bool:
         """Whether the last line of a text may end before its row does."""
         return not cells[-1]

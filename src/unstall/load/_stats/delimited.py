@@ -48,7 +48,11 @@ class DelimitedReader:
 
     def unfinished(self, line: str) -> bool:
         """Whether a line that is no record may be a part of one: of its name, or inside a CSV writer's quotes."""
-        return self._left == 0 or (self._quoted and line.count('"') % 2 == 1)
+        return self._left == 0 or self.inside_quotes(line)
+
+    def inside_quotes(self, text: str) -> bool:
+        """Whether a CSV writer's quotes are still open at the end of ``text``; nsys's own are not balanced."""
+        return self._quoted and text.count('"') % 2 == 1
 
     def cut_off(self, cells: Sequence[str]) -> bool:
         """Whether the last line of a text may end before its record does: no name, or its quotes still open."""

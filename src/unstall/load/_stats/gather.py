@@ -31,6 +31,7 @@ class Reader(Protocol):
     def split(self, record: str) -> list[str] | None: ...
     def broken(self, line: str, last: bool) -> bool: ...
     def unfinished(self, line: str) -> bool: ...
+    def inside_quotes(self, text: str) -> bool: ...
     def cut_off(self, cells: Sequence[str]) -> bool: ...
 
 
@@ -76,6 +77,9 @@ class Gathered:
             self._open([*self._pending, line], joined)
         elif cells is not None:
             self._open([line], cells)
+        elif self._pending and self._quoted() and len(self._pending) < _LONGEST_NAME:
+            self._pending.append(line)
+            self._cut += last
         elif not line.strip() or _LOG.match(line) or is_ruler(line):
             self._close()
         elif self._reader.unfinished(line) or self._pending:
@@ -87,6 +91,9 @@ class Gathered:
             self._damaged += not last
         elif self._record and len(self._record) < _LONGEST_NAME:
             self._record.append(line)
+
+    def _quoted(self) -> bool:
+        return self._reader.inside_quotes("\n".join(self._pending))
 
     def _open(self, record: list[str], cells: list[str]) -> None:
         self._pending = []

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from unstall.analyze.library import is_library
+from unstall.analyze.library import DOMAINS, NAMES
 from unstall.analyze.names import families, family
 from unstall.load._stats.fold import folded, summary
 from unstall.model import RangeRow, Warning_
@@ -56,7 +56,8 @@ def ranges(tables: dict[str, pl.DataFrame]) -> Ranges:
     out.members = named.filter(~gil).with_columns(family=_families(named.filter(~gil)))
     spans = _spans(tables.get("nvtx_gpu_proj_sum"), out.members)
     listed = folded(out.members, _FAMILY).join(spans, on=_FAMILY, how="left", maintain_order="left")
-    listed = listed.with_columns(library=is_library(pl.col("domain"), pl.col("first_name")))
+    by_name = _matches(listed["first_name"], "|".join(NAMES))
+    listed = listed.with_columns(library=_library_domain(listed["domain"]) | by_name)
     rows = listed.to_dicts()
     for row in rows:
         row["wrapper"] = False
@@ -98,13 +99,22 @@ def _named(printed: pl.DataFrame) -> pl.DataFrame:
     nsys 2025 and newer print the default domain as an empty word (``:data_load``), so there every colon splits. Older
     ones print it as nothing: a colon may then belong to the name, and only domains of libraries are split off.
     """
-    new = bool(printed["name"].str.starts_with(":").any())
-    head, tail = pl.col("name").str.extract(r"(?s)^([^:]*):"), pl.col("name").str.extract(r"(?s)^[^:]*:(.*)$")
-    scoped = pl.col("name").str.contains("^[^:]+::")  # aten::mm
-    split = ~scoped & head.is_not_null() & (pl.lit(new) | is_library(head, pl.lit("")))
+    names = printed["name"]
+    new = bool(names.str.starts_with(":").any())
+    head, tail = names.str.extract(r"(?s)^([^:]*):"), names.str.extract(r"(?s)^[^:]*:(.*)$")
+    scoped = names.str.contains("^[^:]+::")  # aten::mm
+    split = ~scoped & head.is_not_null() & (pl.repeat(new, len(names), eager=True) | _library_domain(head))
     return printed.with_columns(
-        domain=pl.when(split).then(head).otherwise(pl.lit("")), name=pl.when(split).then(tail).otherwise("name")
+        domain=pl.when(split).then(head).otherwise(pl.lit("")), name=pl.when(split).then(tail).otherwise(names)
     )
+
+
+def _library_domain(domains: pl.Series) -> pl.Series:
+    return _matches(domains, rf"(?i:{DOMAINS})$")
+
+
+def _matches(texts: pl.Series, pattern: str) -> pl.Series:
+    return texts.str.contains(f"^(?:{pattern})").fill_null(value=False)
 
 
 def _families(members: pl.DataFrame) -> pl.Series:
