@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,6 +134,17 @@ def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warni
             "nsys cannot read."
         )
     return [Warning_(code="nvtx-lost", text=f"{why} {remedy}")] if why else []
+
+
+def unrecorded(facts: Facts, present: Collection[str]) -> list[Warning_]:
+    """CUDA was asked for and left nothing: no GPU work, or none that could be seen. Which of the two, nothing tells."""
+    if "cuda" not in _options(facts).get("trace", "") or not set(CUDA_TABLES).isdisjoint(present):
+        return []
+    text = (
+        "CUDA tracing was asked for and nothing of it is in the file: the program did no GPU work, or it could not be "
+        "seen (another profiler such as torch.profiler was active, or the driver is not known to this nsys)."
+    )
+    return [Warning_(code="cuda-not-recorded", text=text)]
 
 
 def _old(version: str) -> bool:

@@ -18,7 +18,7 @@ import polars as pl
 from unstall.errors import ProfileUnreadable
 from unstall.load import nvtx
 from unstall.load.database import MAGIC, Database, text_of
-from unstall.load.facts import lost_nvtx, meta_of, read_facts, watched
+from unstall.load.facts import lost_nvtx, meta_of, read_facts, unrecorded, watched
 from unstall.load.names import Names
 from unstall.load.schema import CODES, SOURCES, SYNC_CALLS, Source
 from unstall.load.tables import NAME, empty, merge, share_categories, squeeze, tidy, time_column
@@ -58,7 +58,7 @@ def read(path: Path) -> Profile:
     _finish(db, tables)
     db.check_unchanged()
     counts = [len(tables[t]) if t in tables else None for t in ("ranges", "marks")]
-    notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts))
+    notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts), *unrecorded(facts, tables))
     frames: dict[str, Any] = dict(tables)
     return Profile(meta=meta_of(path, db, facts, *_extent(tables)), notes=notes, **frames)
 
