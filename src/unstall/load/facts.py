@@ -130,8 +130,8 @@ def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warni
         )
     elif NVTX.origin in facts.tables and ranges is not None and _old(version):
         why = (
-            f"NVTX was in use but not one range was recorded under {nsys}: probably pip nvtx 0.2.12 or newer, which this "
-            "nsys cannot read."
+            f"NVTX was in use but not one range was recorded under {nsys}: probably pip nvtx 0.2.12 or newer, which "
+            "this nsys cannot read."
         )
     return [Warning_(code="nvtx-lost", text=f"{why} {remedy}")] if why else []
 
