@@ -168,13 +168,14 @@ def users(nested: pl.DataFrame) -> Ints:
 
 
 def warnings(nested: pl.DataFrame) -> list[Warning_]:
-    """Ranges that could not be trusted, counted."""
-    open_, closed = nested.filter(~pl.col("closed")), nested.filter("closed")
-    moved = closed.filter(pl.col("end_thread") != pl.col("thread"))
-    crossing = len(closed) - len(moved) - int(nested["trusted"].sum())
-    texts = {
-        "ranges-unclosed": (len(open_), "were never closed: left out of every total"),
-        "ranges-cross-threads": (len(moved), "end on another thread: totalled, but without self time or GPU time"),
-        "ranges-overlap": (crossing, "overlap others without nesting: totalled, but without self time or GPU time"),
-    }
-    return [Warning_(code=code, text=f"{count} NVTX ranges {text}.") for code, (count, text) in texts.items() if count]
+    """Ranges kept apart because they cross others. (Those unclosed or ended elsewhere are the loader's to tell.)"""
+    apart = nested.filter(pl.col("closed") & ~pl.col("trusted"))
+    crossing = apart.filter(pl.col("end_thread").is_null() | (pl.col("end_thread") == pl.col("thread")))
+    if crossing.is_empty():
+        return []
+    names = crossing["name"].cast(pl.String).unique(maintain_order=True).head(3).to_list()
+    text = (
+        f"NVTX ranges that overlap others without nesting: {len(crossing):,} ({', '.join(names)}). "
+        "They are totalled, but have no self time and no GPU time."
+    )
+    return [Warning_(code="overlapping-ranges", text=text)]
