@@ -105,19 +105,19 @@ NVTX_CUDA = {"trace": "nvtx,cuda", "cuda_graph_trace": "graph"}
 
 
 @pytest.mark.parametrize(
-    ("capture", "version", "schema", "duration", "options"),
+    ("capture", "versions", "duration", "options"),
     [
-        ("nsys2022_nvtx_cpu", "2022.4.2.1", "3.0.0", 672292219, {}),
-        ("nvtx_lost_nsys2024", "2024.2.3.38", "3.11.1", 627486109, {"trace": "osrt,nvtx"}),
-        ("twoproc", "2025.3.2.0", "3.20.3", 13102808406, NVTX_CUDA),
-        ("graph_node", "2025.3.2.0", "3.20.3", 8590510862, {**NVTX_CUDA, "cuda_graph_trace": "node"}),
+        ("nsys2022_nvtx_cpu", ("2022.4.2.1", "3.0.0"), 672292219, {}),
+        ("nvtx_lost_nsys2024", ("2024.2.3.38", "3.11.1"), 627486109, {"trace": "osrt,nvtx"}),
+        ("twoproc", ("2025.3.2.0", "3.20.3"), 13102808406, NVTX_CUDA),
+        ("graph_node", ("2025.3.2.0", "3.20.3"), 8590510862, {**NVTX_CUDA, "cuda_graph_trace": "node"}),
     ],
 )
 def test_what_the_file_says_of_itself(
-    capture: str, version: str, schema: str, duration: int, options: dict[str, str], profile_path: ProfilePath
+    capture: str, versions: tuple[str, str], duration: int, options: dict[str, str], profile_path: ProfilePath
 ) -> None:
     meta = load(profile_path(capture), cache=False).meta
-    assert (meta.producer, meta.producer_version, meta.schema_version) == ("nsys", version, schema)
+    assert (meta.producer, meta.producer_version, meta.schema_version) == ("nsys", *versions)
     assert (meta.duration_ns, meta.options, meta.host) == (duration, options, "gpu-node")
     assert meta.utc_epoch_ns is not None and meta.utc_epoch_ns > 1.7e18
 
