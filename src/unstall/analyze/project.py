@@ -35,7 +35,7 @@ def attribute(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
     Columns added: ``range`` (id of the innermost range of the user; null for none), ``by`` (``thread``, ``time`` or
     null) and ``leaf`` (id of the innermost range of anybody on the launching thread: ``range`` itself, or a library's).
     """
-    called = np.flatnonzero(ops["thread"].is_not_null().to_numpy())
+    called = np.flatnonzero((ops["thread"].is_not_null() & ops["api_end"].is_not_null()).to_numpy())
     calls = ops.select("process", "device", "context", "stream", "thread", "api_start", "api_end")[called]
     leaf = nesting.innermost(nested).containing(calls["thread"], calls["api_start"], calls["api_end"])
     own = _lookup(nesting.users(nested), leaf)
