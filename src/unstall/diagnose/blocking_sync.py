@@ -1,0 +1,159 @@
+"""The host waits for the GPU, and the GPU then runs dry.
+
+## What it detects
+
+Calls that wait for the device inside the step: `.item()`, `print(tensor)`, `if tensor:`, `torch.cuda.synchronize()`,
+`cudaStreamSynchronize`, `cudaDeviceSynchronize`, `cudaEventSynchronize`, synchronous `cudaMemcpy` of a few bytes and
+synchronous memsets of pinned or managed memory.
+
+## Why it costs time
+
+Waiting is no cost: the GPU works meanwhile. The cost comes afterwards. When the wait ends the queue is empty, and the GPU
+stays idle until the host has prepared and launched the next operation. If the host cannot run ahead anyway, because
+issuing work is the limit, removing the wait gains almost nothing; so the prediction decides, not the time in the call.
+
+## How safe
+
+Removing a wait does not change what is computed. Values read from the device must be read later or less often.
+
+## When it is a false alarm
+
+- One wait at the end of a step that the GPU fills: the gain is what is predicted, usually little.
+- Waits in front of timers or logging in steps that you added for measuring.
+
+## Thresholds
+
+At least 2 % of the step idle during or directly after waits. Below 3 % of predicted gain it is a side note: the wait looks
+expensive in a table of calls and is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from unstall.analyze import intervals
+from unstall.analyze.replay import Change
+from unstall.diagnose.case import Case, Hit, after_waits, lead_ins, some_of, spans
+from unstall.diagnose.texts import Fix, Texts, line
+from unstall.diagnose.traces import ADD, MS, US, Trace, launches, steps
+
+CODE = "blocking-sync"
+TABLES = ("api",)
+
+SHARE = 0.02
+VALUE_BYTES = 4096
+"""Device-to-host copies up to this size carry a value for the host: the wait is the point, not the bytes."""
+
+TEXTS = {
+    "en": Texts(
+        title="Waits for the GPU leave it without work",
+        says={
+            "dry": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) during or directly after waits",
+            "waits": "{call}: {value:n} waits a step, {inside:ms} inside; waiting for the GPU is not a cost, what follows is",
+            "values": "{value:n} of them a step read a value back (.item(), bool(tensor), print)",
+            "no_gain": "Without the waits the step would hardly be shorter: issuing the work takes the host as long",
+        },
+        fix=Fix(
+            title="Do not wait inside the step",
+            pytorch="Keep losses and metrics as device tensors (detach(), add up) and call .item() every 50 or 100 steps; "
+            "replace `if tensor:` and boolean indexing by torch.where or masks; drop torch.cuda.synchronize() around "
+            "timers (use torch.cuda.Event).",
+            jax="Do not call block_until_ready, float() or np.asarray on results inside the step; read metrics every 50 or "
+            "100 steps.",
+            cuda="Order work with streams and cudaStreamWaitEvent instead of synchronising; poll with cudaEventQuery, or "
+            "read results of an earlier step. Use the Async form of memset and memcpy.",
+            safety="manual",
+        ),
+    )
+}
+
+
+def check(case: Case) -> Iterator[Hit]:
+    """Waits behind which the GPU is idle."""
+    calls = _waits(case)
+    if not calls.height:
+        return
+    when = case.idle(intervals.merge(spans(calls), after_waits(case, calls)))
+    cost = case.per_step(when)
+    if case.share(cost) < SHARE:
+        return
+    values = _values(case, calls)
+    by = calls.group_by("name").agg(pl.len(), (pl.col("end") - pl.col("start")).sum().alias("ns"))
+    name, count, inside = by.sort("ns", "name", descending=[True, False]).row(0)
+    lines = [
+        line("dry", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
+        line("waits", count / case.count, "calls", "api", call=name, inside=inside / case.count),
+    ]
+    if values.height:
+        lines.append(line("values", values.height / case.count, "copies", "copies"))
+    yield Hit(
+        cost_ns=cost,
+        lines=tuple(lines),
+        range=case.range_of(when),
+        call=name,
+        change=_without(calls, values, case),
+        when=when,
+        ops=values["op"].to_numpy(),
+        confidence="medium",
+    )
+
+
+def _waits(case: Case) -> pl.DataFrame:
+    """Waiting calls that other rules do not claim: those behind large copies belong to the copy."""
+    sync = case.calls.filter((pl.col("kind") == "sync") & ~pl.col("name").str.contains("Query"))
+    copies = case.ops.filter(pl.col("kind") == "copy")
+    large = copies.filter(
+        ((pl.col("copy_kind") == "DtoH") & (pl.col("bytes") > VALUE_BYTES)) | (pl.col("copy_kind") == "HtoD")
+    )
+    mine = ~some_of("after", large["correlation"]) & ~some_of("correlation", large["correlation"])
+    return pl.concat([sync.filter(mine.fill_null(value=True)), _memsets(case)])
+
+
+def _memsets(case: Case) -> pl.DataFrame:
+    """Synchronous memsets of host memory: they wait as well."""
+    own = case.ops.filter((pl.col("table") == "memsets") & ~pl.col("api_name").cast(pl.String).str.contains("Async"))
+    if case.profile.memsets is None or not own.height:
+        return case.calls.head(0)
+    memory = case.profile.memsets["memory"][own["row"]].cast(pl.String).is_in(["pinned", "managed"])
+    return case.calls_of(own.filter(memory))
+
+
+def _values(case: Case, calls: pl.DataFrame) -> pl.DataFrame:
+    """Small device-to-host copies that these calls wait for, or are."""
+    small = case.ops.filter((pl.col("copy_kind") == "DtoH") & (pl.col("bytes") <= VALUE_BYTES))
+    return small.filter(some_of("correlation", calls["after"]) | some_of("correlation", calls["correlation"]))
+
+
+def _without(calls: pl.DataFrame, values: pl.DataFrame, case: Case) -> Change:
+    """No waits, and no reading back of values: neither the calls nor what prepared the read."""
+    reads = case.calls_of(values)
+    gone = pl.concat([calls, reads])
+    return Change(
+        cut=lead_ins(reads),
+        drop_calls=some_of("correlation", gone["correlation"]),
+        drop_ops=some_of("op", values["op"]),
+    )
+
+
+def fires(t: Trace) -> None:
+    """Forty times a step: 100 µs of work, waited for, and then 60 µs until the next launch."""
+
+    def body(i: int, at: int) -> None:
+        for k in range(40):
+            start = at + k * 180 * US
+            t.launch(ADD, start + 60 * US, 5 * US, kernel_dur=100 * US)
+            t.sync("stream", start + 70 * US, start + 170 * US)
+
+    steps(t, 40 * 180 * US, body)
+
+
+def silent(t: Trace) -> None:
+    """The host runs ahead of 5 ms of work, and waits once, at the end."""
+
+    def body(i: int, at: int) -> None:
+        end = launches(t, at, 50, every=15 * US, dur=100 * US)
+        t.sync("stream", at + MS, end + 5 * US)
+
+    steps(t, 5030 * US, body)

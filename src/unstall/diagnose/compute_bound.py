@@ -1,0 +1,198 @@
+"""Nothing on the host holds the GPU back: its kernels set the pace.
+
+## What it detects
+
+A GPU that computes for at least 90 % of the step, or a step in which nothing on the host would gain 5 %. It is the verdict
+when nothing is wrong, and names the kernels in which the time goes.
+
+## Why it matters
+
+Loader workers, pinned memory or fewer waits gain nothing here. What is left is to compute less, in fewer bytes, or on more
+GPUs: other precision, fused kernels, larger batches for small kernels, more GPUs.
+
+## How safe
+
+Nothing is proposed that changes the program by itself.
+
+## When it is a false alarm
+
+- A GPU shared with another process looks busy (see the warnings).
+- Busy is not efficient: a kernel with one block occupies one of the GPU's processors and counts as busy. Kernels with fewer
+  blocks than the GPU has multiprocessors are pointed out.
+
+## Thresholds
+
+90 % busy, counting pauses between queued operations, which no host change closes; or a best predicted gain below 5 %, about
+what repeats of one training run differ by. Memory or arithmetic: matrix products, convolutions and fused attention do
+hundreds of operations a byte and are limited by arithmetic if large; elementwise kernels, reductions, norms, softmax and
+optimizers do a few, and are limited by memory. For PyTorch's vectorised elementwise kernels the launch gives the bytes:
+blocks × 1,024 elements (512 in older versions) × tensors × bytes an element.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from unstall.diagnose import kernels
+from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.texts import Fix, Line, Texts, line
+from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
+
+CODE = "compute-bound"
+TABLES = ("kernels",)
+STEPS = False
+SIDE = "device"
+LAST = True
+
+BUSY = 0.90
+GAIN = 0.05
+ELSEWHERE = 0.10
+"""More of the step than this in exposed copies or communication, and it is not compute that bounds it."""
+TOP = 5
+SMALL_NS = 20_000
+
+TEXTS = {
+    "en": Texts(
+        title="Nothing on the host holds the GPU back: its kernels set the pace",
+        says={
+            "busy": "The GPU computes in {value:pct} of a {step:ms} step",
+            "latency": "Another {value:pct} are pauses between operations that were already queued",
+            "gain": "The best that a change on the host would gain is predicted at {value:pct}",
+            "kernel": "{kernel}: {value:ms} a step ({share:pct}) in {count:n} launches; {limit}",
+            "others": "All other kernels: {value:ms} a step ({share:pct}) in {count:n} launches",
+            "graphs": "{value:ms} a step in CUDA graphs that are recorded as a whole; collect with --cuda-graph-trace=node",
+            "memory": "memory limits",
+            "traffic": "memory limits: about {rate:rate} of {peak:rate}",
+            "tensor": "arithmetic limits (tensor cores)",
+            "fp32": "arithmetic limits (fp32 on CUDA cores, no tensor cores)",
+            "arithmetic": "arithmetic limits",
+            "small": "too small for this GPU: {blocks:n} blocks for {sms:n} multiprocessors",
+            "unknown": "what limits it is not in its name; a kernel profiler (Nsight Compute) tells",
+            "metric": "Hardware counter {name}: {value:.0f} on average",
+        },
+        fix=Fix(
+            title="Compute less, in fewer bytes, or on more GPUs",
+            pytorch="bf16 autocast or TF32 where kernels are fp32; torch.compile fuses elementwise kernels and halves their "
+            "memory traffic; fused attention and optimizers; larger batches if kernels are too small; otherwise more GPUs.",
+            jax="bfloat16 matrix products, jax.jit over the whole step so that XLA fuses, larger batches, more devices.",
+            cuda="Lower precision on tensor cores, fused elementwise kernels, fewer passes over memory; profile the top kernel "
+            "with Nsight Compute.",
+            safety="manual",
+        ),
+    )
+}
+
+
+def check(case: Case) -> Iterator[Hit]:
+    """The verdict when the device sets the pace."""
+    share = {n: case.share(case.per_step(case.part(n))) for n in case.parts}
+    compute, latency = share["gpu_compute"] + share["other_process"], share["device_latency"]
+    elsewhere = share["exposed_copy"] + share["exposed_communication"]
+    fits = not case.whole and case.best_host_gain < GAIN
+    if elsewhere > ELSEWHERE or not (compute + latency >= BUSY or fits and compute > elsewhere):
+        return
+    rows = case.kernel_times()
+    yield Hit(
+        cost_ns=case.per_step(case.part("gpu_compute")),
+        lines=tuple(_lines(case, rows, compute, latency)),
+        kernel=rows["name"][0] if rows.height else None,
+        side_note=True,
+        confidence="high",
+    )
+
+
+def _lines(case: Case, rows: pl.DataFrame, compute: float, latency: float) -> Iterator[Line]:
+    yield line("busy", compute, "", "breakdown", step=case.step_ns)
+    if latency >= 0.02:
+        yield line("latency", latency, "", "breakdown")
+    if not case.whole:
+        yield line("gain", case.best_host_gain, "", "replay")
+    spent = float(case.ops["dur"].sum()) / case.count or 1.0
+    for row in rows.head(TOP).iter_rows(named=True):
+        if row["ns"] >= 0.02 * spent:
+            yield line("kernel", row["ns"], "ns", "kernels", kernel=kernels.short(row["name"]), share=row["ns"] / spent,
+                       count=row["count"], limit=limit(case, row))  # fmt: skip
+    rest = rows[TOP:]
+    if rest.height:
+        others = float(rest["ns"].sum())
+        yield line("others", others, "ns", "kernels", share=others / spent, count=rest["count"].sum())
+    graphs = case.ops.filter(pl.col("kind") == "graph")
+    if graphs.height:
+        yield line("graphs", float(graphs["dur"].sum()) / case.count, "ns", "graphs")
+    yield from _metrics(case)
+
+
+def _metrics(case: Case) -> Iterator[Line]:
+    rows = case.profile.gpu_metrics
+    if rows is None or not rows.height:
+        return
+    wanted = rows.filter(pl.col("name").cast(pl.String).str.contains("(?i)tensor|dram|sm active|sms active"))
+    for name, value in wanted.group_by("name").agg(pl.col("value").mean()).sort("name").head(4).iter_rows():
+        yield line("metric", value, "", "gpu_metrics", name=str(name))
+
+
+def limit(case: Case, row: dict[str, Any]) -> str:
+    """What limits a kernel, in words, as far as its name and its launch tell."""
+    from unstall.diagnose.texts import choose, say
+
+    says = choose(TEXTS, case.language).says
+    key, facts = verdict(case, row)
+    return say(says[key], facts)
+
+
+def verdict(case: Case, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The same as a key of the texts, with its figures."""
+    sms = _multiprocessors(case)
+    if row["grid"] and sms and row["grid"] < sms / 2 and row["mean"] < SMALL_NS:
+        return "small", {"blocks": row["grid"], "sms": sms}
+    family = row["family"]
+    if family in kernels.MEMORY_BOUND:
+        rate = traffic(row["name"], row["grid"] or 0, row["mean"], case.peaks.memory * 1e9)
+        return ("traffic", {"rate": rate, "peak": case.peaks.memory * 1e9}) if rate else ("memory", {})
+    if family == kernels.TENSOR_GEMM:
+        return "tensor", {}
+    if kernels.is_fp32(row["name"]):
+        return "fp32", {}
+    return ("arithmetic", {}) if family in kernels.ARITHMETIC else ("unknown", {})
+
+
+def _multiprocessors(case: Case) -> int:
+    gpus = case.profile.gpus
+    rows = None if gpus is None else gpus.filter(pl.col("device") == case.device)
+    return int(rows["sm_count"][0] or 0) if rows is not None and rows.height else 0
+
+
+SIZES = {"double": 8, "long": 8, "float": 4, "int": 4, "c10::BFloat16": 2, "c10::Half": 2, "bool": 1, "unsigned char": 1}
+
+
+def traffic(name: str, grid: float, mean_ns: float, peak: float) -> float:
+    """Bytes/s of a vectorised elementwise kernel of PyTorch, from its name and grid; 0 where they do not tell."""
+    vector = re.search(r"vectorized_elementwise_kernel<.*std::array<char \*, \((?:unsigned )?long\)(\d+)>", name)
+    kind = re.search(r"<(double|long|float|int|c10::BFloat16|c10::Half|bool)[,>]", name)
+    if not vector or not kind or not grid or not mean_ns:
+        return 0.0
+    rates = (grid * e * int(vector.group(1)) * SIZES[kind.group(1)] * 1e9 / mean_ns for e in (1024, 512))
+    return next((r for r in rates if r <= 1.05 * peak), 0.0)
+
+
+def fires(t: Trace) -> None:
+    """The GPU works all the time; the host is ready early."""
+    _trace(t, 0)
+
+
+def silent(t: Trace) -> None:
+    """The host sleeps 5 ms before it launches 5 ms of work."""
+    _trace(t, 5 * MS)
+
+
+def _trace(t: Trace, late: int) -> None:
+    def body(i: int, at: int) -> None:
+        t.launch(GEMM, at + late + US, 10 * US, kernel_start=at + late + 20 * US, kernel_dur=5 * MS - 2 * US)
+        if late:
+            t.sync("stream", at + late + 30 * US, at + late + 5 * MS + 20 * US)
+
+    steps(t, 5 * MS + late + (30 * US if late else 0), body)

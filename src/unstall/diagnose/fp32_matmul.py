@@ -1,0 +1,139 @@
+"""Matrix products in fp32 run on CUDA cores, and the tensor cores stand idle.
+
+## What it detects
+
+GEMM and convolution kernels whose names say fp32 on CUDA cores (`simt_sgemm`, `ampere_sgemm`, `f32f32_f32f32 … ffma`,
+`scudnn`, fp32 variants of MAGMA and Triton), on a GPU whose tensor cores take TF32 or bf16.
+
+## Why it costs time
+
+An H200 does 67 TFLOP/s in fp32 and 495 in TF32; an A100 19.5 and 156. PyTorch computes fp32 matrix products in full fp32
+unless told otherwise (convolutions use TF32 by default).
+
+## How safe
+
+Changes numerics: TF32 keeps fp32's range and rounds inputs to 10 mantissa bits, about 3 decimal digits; sums stay in fp32.
+Training of most networks converges the same; compare loss curves. bf16 autocast is faster still and rounds to 7 bits. Keep
+full fp32 for solvers, physics, and sums of widely different magnitudes.
+
+## When it is a false alarm
+
+- Small products: kernels under 10 µs are limited by latency, and are left out.
+- Consumer GPUs (GeForce) have no faster TF32; the prediction knows their peaks, and then gains nothing.
+- Triton kernels do not carry their precision in the name unless the author put it there; they are not judged.
+
+## Thresholds
+
+At least 5 % of the step's time in such kernels. The prediction multiplies each kernel's time by the ratio of the GPU's peaks
+(NVIDIA's data sheets) and assumes that TF32 kernels reach three quarters of the share of their peak that fp32 kernels reach
+of theirs (published cuBLAS figures: fp32 about 90 % of peak, TF32 55 to 80 %); bounds: half and all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from unstall.analyze.replay import Change
+from unstall.diagnose import kernels
+from unstall.diagnose.case import Case, Hit, some_of
+from unstall.diagnose.texts import Fix, Texts, line
+from unstall.diagnose.traces import FP32_GEMM, GEMM, MS, US, Trace, steps
+
+CODE = "fp32-matmul"
+TABLES = ("kernels",)
+STEPS = False
+SIDE = "device"
+
+SHARE = 0.05
+LATENCY_NS = 10_000
+"""Shorter GEMMs are limited by latency: an H200 starts a kernel and drains it in 2 to 5 µs whatever it computes."""
+EFFICIENCY = 0.75
+LOW_EFFICIENCY = 0.5
+
+TEXTS = {
+    "en": Texts(
+        title="Matrix products run in fp32 without tensor cores",
+        says={
+            "share": "{value:ms} of a {step:ms} step ({share:pct}) are fp32 matrix products on CUDA cores",
+            "top": "{kernel}: {value:ms} a step in {count:n} launches",
+            "peaks": "{gpu}: {fp32:n} TFLOP/s in fp32, {tf32:n} in TF32 (data sheet); assumed gain of a product {value:times}",
+            "guess": "{gpu} is not in the table of peaks: a cautious {value:times} is assumed for a product",
+        },
+        fix=Fix(
+            title="Allow TF32, or train in bf16",
+            pytorch="torch.set_float32_matmul_precision('high') allows TF32 for matrix products (for convolutions, "
+            "torch.backends.cudnn.allow_tf32 is on by default). Or run forward and loss under torch.autocast('cuda', "
+            "torch.bfloat16). Compare the loss curves.",
+            jax="jax.config.update('jax_default_matmul_precision', 'tensorfloat32'), or compute in bfloat16.",
+            cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), or CUBLAS_COMPUTE_32F_FAST_TF32 in cublasLt; bf16 "
+            "inputs with fp32 accumulation are faster still.",
+            safety="changes-numerics",
+            trial="tf32",
+            patch="tf32",
+        ),
+    )
+}
+
+
+def check(case: Case) -> Iterator[Hit]:
+    """fp32 GEMMs that are worth tensor cores."""
+    by = case.kernel_times().filter(pl.col("mean") >= LATENCY_NS)
+    by = by.filter(pl.col("name").map_elements(kernels.is_fp32, return_dtype=pl.Boolean)) if by.height else by
+    cost = float(by["ns"].sum())
+    ratio = case.peaks.tf32 / case.peaks.fp32
+    if case.share(cost) < SHARE or ratio * EFFICIENCY <= 1:
+        return
+    rows = case.ops.filter(some_of("op", by["op"].explode()))
+    yield Hit(
+        cost_ns=cost,
+        lines=(
+            line("share", cost, "ns", "kernels", step=case.step_ns, share=case.share(cost)),
+            *(
+                line("top", ns, "ns", "kernels", kernel=kernels.short(name), count=count)
+                for name, ns, count in by.select("name", "ns", "count").head(3).iter_rows()
+            ),
+            line("peaks" if case.peaks.known else "guess", ratio * EFFICIENCY, "", "data sheet", gpu=case.gpu_name,
+                 fp32=case.peaks.fp32, tf32=case.peaks.tf32),
+        ),
+        range=case.range_of_ops(rows),
+        kernel=by["name"][0],
+        change=Change(**_faster(by["op"].explode(), ratio)),
+        gain_ns=cost * (1 - 1 / (ratio * EFFICIENCY)),
+        ops=rows["op"].to_numpy(),
+        confidence="medium" if case.peaks.known else "low",
+    )  # fmt: skip
+
+
+def _faster(ops: pl.Series, ratio: float) -> dict[str, pl.Expr]:
+    """The new durations: no shorter than a kernel's latency, no longer than now."""
+    mine, now = some_of("op", ops), pl.col("end") - pl.col("start")
+
+    def at(times: float) -> pl.Expr:
+        new = pl.max_horizontal((now / max(times, 1.0)).cast(pl.Int64), pl.lit(LATENCY_NS))
+        return pl.when(mine).then(pl.min_horizontal(new, now))
+
+    return {
+        "op_ns": at(ratio * EFFICIENCY),
+        "op_ns_low": at(ratio),
+        "op_ns_high": at(ratio * LOW_EFFICIENCY),
+    }
+
+
+def fires(t: Trace) -> None:
+    """Ten fp32 products of 1 ms."""
+    _trace(t, FP32_GEMM)
+
+
+def silent(t: Trace) -> None:
+    """Ten bf16 products of 1 ms."""
+    _trace(t, GEMM)
+
+
+def _trace(t: Trace, name: str) -> None:
+    def body(i: int, at: int) -> None:
+        for k in range(10):
+            t.launch(name, at + k * 20 * US, 10 * US, kernel_start=at + 20 * US + k * MS, kernel_dur=MS - 2 * US)
+
+    steps(t, 10 * MS, body)

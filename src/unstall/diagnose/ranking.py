@@ -1,0 +1,171 @@
+"""From hits to findings: predicted, ranked by what they would gain, repeats merged, overlaps named.
+
+In: a rule's :class:`~unstall.diagnose.case.Hit` s of one case. Out: :class:`~unstall.model.Finding` s, in the order in
+which they are worth acting on.
+
+The order is the predicted gain as a share of the step. Three corrections, because a prediction says what a remedy does
+and not what the cause is:
+
+- What is **general** gives way to what is specific: one launch for the whole step also hides an optimizer that launches
+  a kernel a parameter, so ``launch-bound`` stands behind a specific finding that brings at least half as much.
+- A gain that **no replay** could tell (a capture without steps) counts half of the cost: an upper bound, not a figure.
+- ``compute-bound`` gains nothing and still comes first where nothing else is worth at least :data:`WORTH`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from unstall.analyze import intervals
+from unstall.analyze.replay import Prediction
+from unstall.diagnose import texts
+from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.registry import Rule
+from unstall.model import Evidence, Finding, Where
+
+Confidence = Literal["high", "medium", "low"]
+
+NOISE = 0.03
+"""Predicted gains below are side notes: median step times of one script on one machine repeat within 1 to 3 %."""
+WORTH = 0.05
+"""Gain from which something else than the kernels themselves is worth working on first."""
+SMALL = 0.05
+"""Costs below this share of a step whose end gains nothing (:data:`NOTHING_GAINED`) are not mentioned."""
+NOTHING_GAINED = 0.01
+UNPREDICTED = 0.5
+GENERAL = "launch-bound"
+COMMON = 0.25
+"""Share of the smaller one that two findings must have in common to be called overlapping."""
+_LEVELS = ("low", "medium", "high")
+_COMMON_TEXTS = {
+    "en": {
+        "others": "The same in other processes: {pids}",
+        "gpu_compute": "GPU compute limits",
+        "copy": "copies limit",
+        "communication": "communication limits",
+        "launch": "launch overhead limits",
+        "data_loading": "data loading limits",
+    }
+}
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A finding with what its place depends on."""
+
+    finding: Finding
+    hit: Hit
+    gain: float
+
+    @property
+    def code(self) -> str:
+        return self.finding.code
+
+
+def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
+    """The finding that a hit amounts to; ``None`` where it is too small to mention."""
+    predicted = _predicted(case, hit)
+    gain = _gain(case, hit, predicted)
+    if rule.code != "compute-bound" and gain < NOTHING_GAINED and case.share(hit.cost_ns) < SMALL:
+        return None
+    told = rule.texts(case.language)
+    facts = {"range": hit.range, "kernel": hit.kernel, "call": hit.call, "gpu": case.gpu_name, **hit.facts}
+    made = Finding(
+        code=rule.code,
+        title=texts.say(told.titles[hit.title] if hit.title else told.title, facts),
+        where=Where(range=hit.range, process=case.pid, kernel=hit.kernel, call=hit.call),
+        cost_ns_per_step=round(hit.cost_ns),
+        predicted_step_ns=None if predicted is None else predicted.step_ns,
+        predicted_low_ns=None if predicted is None else predicted.low_ns,
+        predicted_high_ns=None if predicted is None else predicted.high_ns,
+        predicted_speedup=None if predicted is None else 1.0 / (1.0 - min(gain, 0.999)),
+        confidence=_confidence(case, hit, predicted),
+        evidence=[texts.evidence(told, row) for row in hit.lines],
+        fix=texts.fix_text(told.fixes[hit.fix] if hit.fix else told.fix, case.framework, facts),
+        next_limit="" if predicted is None or hit.seldom else _common(case).get(predicted.limit, predicted.limit),
+        main=not hit.side_note and gain >= NOISE,
+    )
+    return Ranked(made, hit, gain)
+
+
+def _predicted(case: Case, hit: Hit) -> Prediction | None:
+    if hit.seldom:
+        return case.baseline
+    return None if hit.change is None else case.predict(hit.change)
+
+
+def _gain(case: Case, hit: Hit, predicted: Prediction | None) -> float:
+    """Gain as a share of the step without the profiler."""
+    base = case.baseline
+    if predicted is None or base is None:
+        return case.share(UNPREDICTED * hit.cost_ns if hit.gain_ns is None else hit.gain_ns)
+    if hit.seldom:
+        return hit.cost_ns / (hit.cost_ns + base.step_ns)
+    return max(1.0 - predicted.step_ns / base.step_ns, 0.0) if base.step_ns else 0.0
+
+
+def _confidence(case: Case, hit: Hit, predicted: Prediction | None) -> Confidence:
+    level = predicted.confidence if predicted is not None else "low" if case.whole else "high"
+    return cast(Confidence, min(level, hit.confidence, key=_LEVELS.index))
+
+
+def _common(case: Case) -> dict[str, str]:
+    return _COMMON_TEXTS.get(case.language, _COMMON_TEXTS["en"])
+
+
+def settle(rows: list[Ranked], language: str = "en") -> list[Finding]:
+    """Merged, in order, with overlaps named."""
+    rows = _ordered(_merged(rows, language))
+    for row in rows:
+        row.finding.overlaps = sorted({other.code for other in rows if other is not row and _overlap(row, other)})
+    found = [r.finding for r in rows]
+    if found and found[0].code == "compute-bound":
+        found[0].main = True
+    return found
+
+
+def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
+    """One finding where several processes have the same one in the same place: the one that gains most."""
+    groups: dict[tuple[str, str | None], list[Ranked]] = {}
+    for row in rows:
+        groups.setdefault((row.code, row.finding.where.range), []).append(row)
+    out = []
+    for group in groups.values():
+        best = max(group, key=lambda r: r.gain)  # the first of equals: processes come the most important first
+        pids = sorted({str(r.finding.where.process) for r in group} - {str(best.finding.where.process)})
+        if pids:
+            template = _COMMON_TEXTS.get(language, _COMMON_TEXTS["en"])["others"]
+            text = texts.say(template, {"n": len(pids), "pids": ", ".join(pids)})
+            best.finding.evidence.append(Evidence(text=text, value=len(pids), source="findings"))
+        out.append(best)
+    return out
+
+
+def _ordered(rows: list[Ranked]) -> list[Ranked]:
+    place = {id(r): WORTH if r.code == "compute-bound" else r.gain for r in rows}
+    for row in rows:
+        if row.code == GENERAL:
+            specific = [r.gain for r in rows if _specific(r, row)]
+            place[id(row)] = min([row.gain, *(g * 0.999 for g in specific)])
+    return sorted(rows, key=lambda r: (not r.finding.main and r.code != "compute-bound", -place[id(r)]))
+
+
+def _specific(row: Ranked, general: Ranked) -> bool:
+    """Whether a finding explains enough of what a general one would gain to come before it."""
+    same = row.finding.where.process == general.finding.where.process
+    return same and row.finding.main and row.code not in (GENERAL, "compute-bound") and row.gain >= general.gain / 2
+
+
+def _overlap(a: Ranked, b: Ranked) -> bool:
+    if a.finding.where.process != b.finding.where.process:
+        return False
+    time = min(intervals.total(a.hit.when), intervals.total(b.hit.when))
+    shared = intervals.total(intervals.intersect(a.hit.when, b.hit.when))
+    ops = min(len(a.hit.ops), len(b.hit.ops))
+    return (time > 0 and shared > COMMON * time) or (
+        ops > 0 and len(np.intersect1d(a.hit.ops, b.hit.ops)) > COMMON * ops
+    )

@@ -1,0 +1,145 @@
+"""How a rule speaks: figures and the sentences they go into, kept apart so that a rule can speak a second language.
+
+In: a rule's ``TEXTS`` (language → :class:`Texts`) and its :class:`Line` s. Out: ``Evidence`` and ``FixText``. Templates
+are ``str.format`` with specs of the field: ``{x:ms}`` (from ns), ``{x:us}``, ``{x:pct}`` (from a fraction), ``{x:n}``,
+``{x:bytes}``, ``{x:rate}`` (bytes/s) and ``{x:times}``.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from unstall.model import Evidence, FixText
+
+Safety = Literal["safe", "changes-numerics", "manual"]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A remedy in the terms of a framework. ``jax`` and ``cuda`` fall back to ``pytorch`` when empty."""
+
+    title: str
+    pytorch: str
+    jax: str = ""
+    cuda: str = ""
+    safety: Safety = "safe"
+    trial: str | None = None
+    patch: str | None = None
+
+    def text(self, framework: str) -> str:
+        """The remedy for ``pytorch``, ``jax`` or ``cuda``."""
+        return {"jax": self.jax, "cuda": self.cuda}.get(framework) or self.pytorch
+
+
+@dataclass(frozen=True)
+class Texts:
+    """All that a rule says, in one language.
+
+    Attributes:
+        title: of the finding; a template over the hit's ``facts``.
+        says: templates of evidence lines, by key.
+        fix: the remedy.
+        titles, fixes: alternatives, by key (the hit names it).
+        explain: the explanation in this language; the module's docstring when empty.
+    """
+
+    title: str
+    says: Mapping[str, str]
+    fix: Fix
+    titles: Mapping[str, str] = field(default_factory=dict)
+    fixes: Mapping[str, Fix] = field(default_factory=dict)
+    explain: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of evidence: the template's key, the values that go in, and the figure itself with its source."""
+
+    key: str
+    value: float | None = None
+    unit: str = ""
+    source: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def line(key: str, value: float | None = None, unit: str = "", source: str = "", **facts: Any) -> Line:
+    """A :class:`Line`; ``value`` is known to the template as ``value``."""
+    return Line(key, value, unit, source, {"value": value, **facts})
+
+
+def choose(texts: Mapping[str, Texts], language: str) -> Texts:
+    """The texts in ``language``, else in English."""
+    return texts.get(language) or texts["en"]
+
+
+def evidence(texts: Texts, row: Line) -> Evidence:
+    """The row as the report shows it."""
+    value = None if row.value is None else float(row.value)
+    return Evidence(text=say(texts.says[row.key], row.facts), value=value, unit=row.unit, source=row.source)
+
+
+def fix_text(fix: Fix, framework: str, facts: Mapping[str, Any]) -> FixText:
+    """The remedy as the report shows it."""
+    return FixText(
+        title=say(fix.title, facts),
+        safety=fix.safety,
+        text=say(fix.text(framework), facts),
+        trial=fix.trial,
+        patch=fix.patch,
+    )
+
+
+def say(template: str, facts: Mapping[str, Any]) -> str:
+    """The template with its figures in."""
+    return _FORMATTER.vformat(template, (), facts)
+
+
+class _Formatter(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        shown = _SPECS.get(format_spec)
+        return shown(value) if shown else str(super().format_field(value, format_spec))
+
+
+def ms(ns: float) -> str:
+    """``22.0 ms``: three significant figures, and no fewer digits than the whole milliseconds."""
+    return f"{_figures(ns / 1e6)} ms"
+
+
+def _us(ns: float) -> str:
+    return f"{_figures(ns / 1e3)} µs"
+
+
+def _pct(fraction: float) -> str:
+    return f"{100 * fraction:.0f} %" if fraction >= 0.1 else f"{_figures(100 * fraction)} %"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else _figures(value)
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{_figures(value / size)} {unit}"
+    return f"{value:.0f} bytes"
+
+
+def _rate(value: float) -> str:
+    return f"{_figures(value / 1e12)} TB/s" if value >= 1e12 else f"{_figures(value / 1e9)} GB/s"
+
+
+def _times(value: float) -> str:
+    return f"{_figures(value)}×"
+
+
+def _figures(value: float) -> str:
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+
+
+_FORMATTER = _Formatter()
+_SPECS = {"ms": ms, "us": _us, "pct": _pct, "n": _number, "bytes": _bytes, "rate": _rate, "times": _times}

@@ -1,0 +1,159 @@
+"""Attention written out as matrix product, softmax, matrix product.
+
+## What it detects
+
+Softmax kernels between two matrix products, with nothing but elementwise kernels (scale, mask, dropout) in between, forward
+and backward: attention that is computed step by step.
+
+## Why it costs time
+
+The scores are a matrix of (sequence × sequence) for each head. Written out, it goes to memory and back after each of the
+four or five kernels; a fused kernel (FlashAttention) keeps it on the chip. For long sequences this traffic is most of
+attention's time (Dao et al., NeurIPS 2022), and it takes quadratic memory besides.
+
+## How safe
+
+The same formula, summed in another order: results differ in the last bits. Dropout draws other random numbers.
+
+## When it is a false alarm
+
+- Softmax between products that is no attention (a gating network, a mixture of experts with few experts): the kernels are
+  small there, and so is the gain.
+- You need the attention weights themselves.
+
+## Thresholds
+
+At least 2 % of the step in the kernels between the products. The prediction takes those kernels and their launches out and
+leaves the products as they are: a lower bound of the gain, since a fused kernel spares the products' own traffic as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from unstall.analyze.intervals import Ints
+from unstall.analyze.replay import Change
+from unstall.diagnose import kernels
+from unstall.diagnose.case import Case, Hit, lead_ins, some_of
+from unstall.diagnose.texts import Fix, Texts, line
+from unstall.diagnose.traces import ADD, GEMM, US, Trace, steps
+
+CODE = "unfused-attention"
+TABLES = ("kernels",)
+STEPS = False
+SIDE = "device"
+
+SHARE = 0.02
+REACH = 5
+"""Kernels looked at on either side of a softmax: scale, mask, cast, dropout and a copy fit in between."""
+
+TEXTS = {
+    "en": Texts(
+        title="Attention is computed step by step, through memory",
+        says={
+            "share": "{value:ms} of a {step:ms} step ({share:pct}) are softmax, scaling, masking and dropout between the "
+            "matrix products of attention",
+            "blocks": "{value:n} times a step: product, softmax, product, one kernel each",
+            "products": "The products themselves take {value:ms} a step",
+        },
+        fix=Fix(
+            title="Use fused attention",
+            pytorch="torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal) instead of "
+            "softmax(q @ k.T) @ v; in transformers models attn_implementation='sdpa'. bf16 or fp16 inputs get the fastest "
+            "kernels; pass is_causal=True instead of a mask where it is one.",
+            jax="jax.nn.dot_product_attention(..., implementation='cudnn').",
+            cuda="Use FlashAttention or cuDNN's fused attention graph.",
+            safety="changes-numerics",
+            trial="sdpa",
+        ),
+    )
+}
+
+
+def check(case: Case) -> Iterator[Hit]:
+    """Softmax and its neighbours between two GEMMs."""
+    rows = case.ops.filter((pl.col("table") == "kernels") & (pl.col("kind") == "kernel"))
+    if not rows.filter(pl.col("family") == kernels.SOFTMAX).height:
+        return
+    rows = rows.sort("device", "stream", "start")
+    between, products, blocks = _blocks(rows)
+    found, around = rows[between], rows[products]
+    cost = float(found["dur"].sum()) / case.count
+    if case.share(cost) < SHARE:
+        return
+    calls = case.calls_of(found).filter(pl.col("kind") != "graph")
+    yield Hit(
+        cost_ns=cost,
+        lines=(
+            line("share", cost, "ns", "kernels", step=case.step_ns, share=case.share(cost)),
+            line("blocks", blocks / case.count, "blocks", "kernels"),
+            line("products", float(around["dur"].sum()) / case.count, "ns", "kernels"),
+        ),
+        range=case.range_of_ops(found),
+        kernel=str(found.filter(pl.col("family") == kernels.SOFTMAX)["name"][0]),
+        change=Change(
+            cut=lead_ins(calls),
+            drop_calls=some_of("correlation", calls["correlation"]),
+            drop_ops=some_of("op", found["op"]),
+        ),
+        gain_ns=cost,
+        ops=found["op"].to_numpy(),
+        confidence="medium",
+    )
+
+
+def _blocks(rows: pl.DataFrame) -> tuple[Ints, Ints, int]:
+    """Positions of kernels between the products of attention, of those products, and how many softmaxes there are.
+
+    ``rows`` are kernels in order of stream and start. From each softmax, walk outwards over elementwise kernels to a GEMM
+    on either side; without one on both sides it is no attention.
+    """
+    family = rows["family"].to_numpy()
+    lane = rows.select(pl.struct("device", "context", "stream").rank("dense")).to_series().to_numpy()
+    at = np.flatnonzero(family == kernels.SOFTMAX)
+    gemm = np.isin(family, kernels.GEMMS)
+    passed = np.isin(family, (kernels.ELEMENTWISE, kernels.SOFTMAX, kernels.REDUCTION))
+    left, right = (_walk(at, way, gemm, passed, lane) for way in (-1, 1))
+    both = (left >= 0) & (right >= 0)
+    inside = [np.arange(a + 1, b) for a, b in zip(left[both], right[both], strict=True)]
+    positions = np.unique(np.concatenate(inside)) if inside else np.empty(0, np.int64)
+    return positions, np.unique(np.concatenate((left[both], right[both]))), int(both.sum())
+
+
+def _walk(at: Ints, way: int, gemm: Ints, passed: Ints, lane: Ints) -> Ints:
+    """For each start the position of the first GEMM in a direction within reach, over passable kernels; -1 for none."""
+    out, here = np.full(len(at), -1, np.int64), at.copy()
+    for _ in range(REACH):
+        here = here + way
+        inside = (here >= 0) & (here < len(gemm))
+        safe = np.clip(here, 0, len(gemm) - 1)
+        inside &= lane[safe] == lane[at]
+        open_ = (out == -1) & inside
+        out = np.where(open_ & gemm[safe], safe, np.where(open_ & ~passed[safe] | (~inside & (out == -1)), -2, out))
+    return np.where(out < 0, -1, out)
+
+
+_SOFTMAX = "void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (bool)0, (bool)0>(T2 *, const T1 *, int)"
+
+
+def fires(t: Trace) -> None:
+    """Four layers: product, scale, softmax, product."""
+    _trace(t, (GEMM, ADD, _SOFTMAX, GEMM))
+
+
+def silent(t: Trace) -> None:
+    """Four layers of fused attention, and one softmax at the end, with a loss behind it."""
+    _trace(t, (GEMM, "flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>", ADD), last=(GEMM, _SOFTMAX, ADD))
+
+
+def _trace(t: Trace, layer: tuple[str, ...], last: tuple[str, ...] = ()) -> None:
+    names = layer * 4 + last
+
+    def body(i: int, at: int) -> None:
+        for k, name in enumerate(names):
+            t.launch(name, at + k * 15 * US, 8 * US, kernel_start=at + 20 * US + k * 200 * US, kernel_dur=198 * US)
+
+    steps(t, len(names) * 200 * US, body)
