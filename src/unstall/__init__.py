@@ -1,8 +1,11 @@
 """Find what stalls your GPU, fix it, prove it: the public API, one name a thing, imported when first used.
 
     profile = unstall.load("run.sqlite")          # tables as Polars frames
-    analysis = unstall.analyze(profile)           # ranges, device work, steps; analysis.report for the figures
-    report = unstall.report_of("run.sqlite")      # both; JSON through unstall.to_json(report)
+    analysis = unstall.analyze(profile)           # ranges, device work, steps
+    report = unstall.diagnose(analysis)           # figures and findings; JSON through unstall.to_json
+    report = unstall.report_of("run.sqlite")      # all three
+
+In a training script: ``annotate``, ``step``, ``prefetch``, ``resident``.
 
 A stage is a package that can be called by its own name, so ``unstall.load(path)`` and ``unstall.load.stats`` both work.
 """
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstall import _version
 
-_STAGES = ("load", "analyze")
+_STAGES = ("load", "analyze", "diagnose")
 """Packages whose function of the same name is public."""
 
 _MODEL = (
@@ -30,6 +33,11 @@ _PUBLIC = {
     **dict.fromkeys(_MODEL, "unstall.model"),
     **dict.fromkeys(_ERRORS, "unstall.errors"),
     "report_of": "unstall.pipeline",
+    "explain": "unstall.diagnose",
+    "annotate": "unstall.instrument",
+    "step": "unstall.instrument",
+    "prefetch": "unstall.fix.prefetch",
+    "resident": "unstall.fix.resident",
     "from_json": "unstall.report.json",
     "to_json": "unstall.report.json",
     "to_markdown": "unstall.report.markdown",
@@ -41,7 +49,13 @@ __all__ = [*_PUBLIC, *_STAGES, "__version__"]  # noqa: PLE0604 (kept in one plac
 
 if TYPE_CHECKING:
     from unstall.analyze import analyze as analyze
+    from unstall.diagnose import diagnose as diagnose
+    from unstall.diagnose import explain as explain
     from unstall.errors import *  # noqa: F403
+    from unstall.fix.prefetch import prefetch as prefetch
+    from unstall.fix.resident import resident as resident
+    from unstall.instrument import annotate as annotate
+    from unstall.instrument import step as step
     from unstall.load import load as load
     from unstall.model import *  # noqa: F403
     from unstall.pipeline import report_of as report_of

@@ -1,4 +1,4 @@
-"""The stages in order: a file → profile → analysis → report. The one place that chains them.
+"""The stages in order: a file → profile → analysis → findings → report. The one place that chains them.
 
 In: a path and what the user knows better than the capture. Out: a finished :class:`~unstall.model.Report`.
 The commands, the demo and the notebook call this; each stage alone is public as well.
@@ -39,5 +39,6 @@ def report_of(
 
 def _examine(profile: Profile, step: str | None, unprofiled_ns: int | None) -> Report:
     from unstall.analyze import analyze
+    from unstall.diagnose import diagnose
 
-    return analyze(profile, step=step, unprofiled_ns=unprofiled_ns).report
+    return diagnose(analyze(profile, step=step, unprofiled_ns=unprofiled_ns))

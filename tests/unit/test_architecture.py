@@ -18,14 +18,14 @@ SOURCE = Path(unstall.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 EVERYBODY = None
-STAGES = ("analyze", "diagnose", "load", "collect", "instrument", "fix", "compare", "report", "ranks", "kernel")
 MAY_IMPORT: dict[str, set[str] | None] = {
     # part of the package → the other parts that it may import; what is not named here knows the model and errors only
     "model": set(),
     "errors": set(),
     "_version": set(),
     "diagnose": {"model", "errors", "analyze"},
-    "load": {"model", "errors", "_version", "analyze", "nsys"},  # nsys stats text is sums already: its report is made at once
+    # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
+    "load": {"model", "errors", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
@@ -47,24 +47,15 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path, *, typing_only: bool = True) -> set[str]:
-    """Dotted names of all modules that a file imports, those for type checkers left out unless asked for."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    hidden = set()
-    if not typing_only:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-                hidden |= set(ast.walk(node))
-    names = set()
-    for node in ast.walk(tree):
-        if node in hidden:
-            continue
+def imported(path: Path) -> set[str]:
+    """Dotted names of all modules that a file imports, at any depth, those for type checkers included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                base = ".".join(["unstall", *path.relative_to(SOURCE).parts[: -node.level], *filter(None, [base])])
+            here = ["unstall", *path.relative_to(SOURCE).parts[: -node.level]] if node.level else []
+            base = ".".join([*here, *filter(None, [node.module])])
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     return names
 
@@ -126,7 +117,7 @@ def test_public_list_is_complete() -> None:
 def test_every_public_name_is_there_and_callable_where_it_should_be() -> None:
     for name in unstall.__all__:
         assert getattr(unstall, name) is not None
-    for stage in ("load", "analyze"):
+    for stage in ("load", "analyze", "diagnose"):
         assert callable(getattr(unstall, stage)), f"unstall.{stage}(…) must work"
     assert len(unstall.__all__) == len(set(unstall.__all__))
 

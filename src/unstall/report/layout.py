@@ -7,6 +7,7 @@ Double-width letters count two cells; a figure and its unit stay on one line (jo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from unstall.report.text import align_decimals, visible
 GAP = 2
 INDENT = 2
 STICKY = "\u00a0"
+_FIGURE = re.compile(r"(?<=\d) (?=(?:[numµ]?s|min|%|[kMGT]?B|[kMGT]B/s|steps?)\b|%)")  # between a figure and its unit
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -111,7 +113,8 @@ def wrap(text: str, width: int, style: str = "", first: str = "", indent: int | 
     """A sentence as lines: ``first`` before it (a label), later lines indented to match, ``STICKY`` never broken."""
     margin = " " * (cell_len(first) if indent is None else indent)
     room = max(width - max(cell_len(first), len(margin)), 8)
-    pieces = [piece for word in visible(text).split(" ") if word for piece in _pieces(word, room)]
+    glued = _FIGURE.sub(STICKY, visible(text))
+    pieces = [piece for word in glued.split(" ") if word for piece in _pieces(word, room)]
     rows: list[str] = []
     for piece in pieces:
         if rows and cell_len(rows[-1]) + 1 + cell_len(piece) <= room:

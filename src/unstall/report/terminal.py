@@ -140,15 +140,15 @@ def _pace(steps: StepsRow) -> str:
 
 
 def _step_facts(steps: StepsRow) -> list[str]:
-    facts = [f"host {sticky(text.duration(steps.host_ns))} in its own range"]
+    facts = [f"host {text.duration(steps.host_ns)} in its own range"]
     if steps.gpu_busy_ns is not None:
-        facts.append(f"GPU busy {sticky(text.duration(steps.gpu_busy_ns))}")
+        facts.append(f"GPU busy {text.duration(steps.gpu_busy_ns)}")
     if steps.kernels_per_step is not None:
         facts.append(f"{text.count(steps.kernels_per_step)} GPU operations a step")
     if steps.warmup:
         named = ", ".join(steps.warmup_steps[:3]) + (" …" if len(steps.warmup_steps) > 3 else "")
         facts.append(
-            f"warm-up left out: {named or text.plural(steps.warmup, 'step')} ({sticky(text.duration(steps.warmup_ns))})"
+            f"warm-up left out: {named or text.plural(steps.warmup, 'step')} ({text.duration(steps.warmup_ns)})"
         )
     if steps.confidence != "high":
         facts.append(f"confidence in these steps: {steps.confidence}")
@@ -158,7 +158,7 @@ def _step_facts(steps: StepsRow) -> list[str]:
 def _unprofiled(steps: StepsRow) -> str:
     if steps.unprofiled_ns is None:
         return "without the profiler: not known (tracing lengthens steps): --unprofiled-ms X"
-    return f"without the profiler: {sticky(text.duration(steps.unprofiled_ns))}"
+    return f"without the profiler: {text.duration(steps.unprofiled_ns)}"
 
 
 def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> Iterator[Text]:
@@ -182,7 +182,7 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
 
 def _whole(report: Report, row: BreakdownRow) -> str:
     split = "; GPU idle split by what the host did" if words.has_device(report) else ", split by what the host did"
-    return f"the whole {sticky(text.duration(row.step_ns))} step{split}"
+    return f"the whole {text.duration(row.step_ns)} step{split}"
 
 
 def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: bool) -> Text:
@@ -203,6 +203,7 @@ def _findings(report: Report, width: int) -> Iterator[Text]:
     if main:
         yield from heading("FINDINGS", "most to gain first", width)
     for i, finding in enumerate(main, 1):
+        yield from [Text()] * (i > 1)
         yield from _finding(finding, i, several, width)
     if side:
         yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
@@ -223,11 +224,9 @@ def _finding(finding: Finding, number: int, several: bool, width: int) -> Iterat
 
 def _stakes(finding: Finding, several: bool) -> str:
     verb = "takes" if finding.predicted_step_ns is None else "costs"
-    parts = [f"{verb} {sticky(text.duration(finding.cost_ns_per_step))} a step{_where(finding, several)}"]
+    parts = [f"{verb} {text.duration(finding.cost_ns_per_step)} a step{_where(finding, several)}"]
     if finding.predicted_step_ns is not None:
-        parts.append(
-            f"step predicted with the fix {sticky(text.duration(finding.predicted_step_ns))}{_interval(finding)}"
-        )
+        parts.append(f"step predicted with the fix {text.duration(finding.predicted_step_ns)}{_interval(finding)}")
     if finding.predicted_speedup is not None:
         parts.append(text.speedup(finding.predicted_speedup))
     parts.append(f"confidence {finding.confidence}")
@@ -236,11 +235,9 @@ def _stakes(finding: Finding, several: bool) -> str:
 
 def _interval(finding: Finding) -> str:
     low, high = finding.predicted_low_ns, finding.predicted_high_ns
-    return (
-        ""
-        if low is None or high is None
-        else sticky(f" ({text.ms(low)} to {text.ms(high)} ms)").replace("\u00a0(", " (")
-    )
+    if low is None or high is None:
+        return ""
+    return " " + sticky(f"({text.ms(low)} to {text.ms(high)} ms)")
 
 
 def _where(finding: Finding, several: bool) -> str:
