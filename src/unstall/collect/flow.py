@@ -1,0 +1,331 @@
+"""From a command to a capture: choose the collector, run it, check what came of it, put it where it belongs.
+
+Comes in: a command and :class:`~unstall.collect.options.CollectOptions`. Goes out: :class:`Capture`, and a folder that
+holds ``profile.sqlite``, perhaps ``profile.nsys-rep``, and ``run.json``. The folder appears at the very end, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from unstall._version import VERSION
+from unstall.collect import diagnose_capture, meta, redact
+from unstall.collect.calibrate import calibrate
+from unstall.collect.machine import Machine, sampling_allowed
+from unstall.collect.notes import Note, Say, silent
+from unstall.collect.nsys import Job, Recorded
+from unstall.collect.options import CollectOptions
+from unstall.collect.output import RECORD, Place, reserve, size_of
+from unstall.collect.ranks import Rank, rank_of
+from unstall.errors import CollectionFailed, UsageError
+from unstall.instrument import PARTS, Options, environment
+from unstall.instrument import command as instrumented
+from unstall.instrument.options import STEP_LOG_NAME
+from unstall.instrument.steplog import StepLog, main_log, read
+from unstall.nsys.discover import Nsys, find_nsys
+
+DOCTOR = "`unstall doctor` says what is missing and what brings it"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a run left.
+
+    Attributes:
+        exit_code: the program's own, shell style (128 + signal).
+        directory: the folder of the capture; ``None`` when nothing could be captured.
+        sqlite: the export in it; ``None`` when there is only a report that could not be exported.
+        report: the ``.nsys-rep`` in it, where it was kept.
+        collector: ``nsys`` or ``builtin``; ``version`` of it.
+        notes: everything the user must know.
+        unprofiled_ns: step time without the profiler; ``unprofiled_source`` says where from.
+        seconds: wall time of the program and the profiler.
+        size_bytes: of all files in the folder.
+        signals: that reached us meanwhile, by name.
+        rank: number of this process in a job of many.
+    """
+
+    exit_code: int
+    directory: Path | None = None
+    sqlite: Path | None = None
+    report: Path | None = None
+    collector: str = "nsys"
+    version: str = ""
+    notes: tuple[Note, ...] = ()
+    unprofiled_ns: int | None = None
+    unprofiled_source: str = ""
+    seconds: float = 0.0
+    size_bytes: int = 0
+    signals: tuple[str, ...] = ()
+    rank: int | None = None
+
+
+@dataclass
+class Run:
+    """One run under way."""
+
+    command: list[str]
+    environ: Mapping[str, str]
+    options: CollectOptions
+    place: Place
+    rank: Rank | None
+    say: Say
+    machine: Machine = field(default_factory=Machine)
+    notes: list[Note] = field(default_factory=list)
+    calibrated: list[StepLog] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        return self.place.partial
+
+    @property
+    def steps(self) -> str:
+        """Where the program leaves its step log."""
+        return str(self.folder / "steps" / STEP_LOG_NAME)
+
+    def tell(self, *notes: Note) -> None:
+        """Keep notes and show them."""
+        for note in notes:
+            self.notes.append(note)
+            self.say(note.text)
+
+
+def collect(
+    command: Sequence[str],
+    options: CollectOptions | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    say: Say = silent,
+) -> Capture:
+    """Run ``command`` and capture a profile of it.
+
+    The program's output and input are untouched. Ctrl-C and SIGTERM end the program; what was captured until then is
+    kept. Nothing of the profiler outlives the call.
+
+    Args:
+        command: the program and its arguments.
+        options: how to collect.
+        environ: the program's environment; this process's own when left out.
+        say: shows progress and notes, one line at a time.
+
+    Raises:
+        UsageError: no such program, or the output folder cannot be used. Nothing was started.
+        CollectionFailed: no collector could start the program.
+    """
+    env = dict(os.environ if environ is None else environ)
+    asked = options or CollectOptions()
+    line = _checked(command, env)
+    rank = rank_of(env)
+    place = reserve(line, asked.output, force=asked.force, rank=rank)
+    run = Run(line, env, asked, place, rank, say)
+    try:
+        return _collect(run)
+    except BaseException:
+        place.discard()
+        raise
+
+
+def _collect(run: Run) -> Capture:
+    nsys, tools = _choose(run)
+    if run.options.calibrate:
+        run.calibrated = calibrate(run.command, run.environ, run.folder, run.options, run.say)
+    if nsys is not None:
+        try:
+            return _with_nsys(run, nsys, tools)
+        except CollectionFailed as error:
+            if run.options.collector != "auto":
+                raise
+            run.tell(Note("nsys-failed", f"{error.what}: {error.why}. The built-in collector records instead."))
+    return _with_builtin(run)
+
+
+def _choose(run: Run) -> tuple[Nsys | None, list[Nsys]]:
+    """The nsys to use, ``None`` for the built-in collector; and all nsys there are."""
+    if run.options.collector == "builtin":
+        return None, []
+    tools = find_nsys()
+    best = tools[0] if tools else None
+    why = _unfit(best)
+    if best is not None and (not why or run.options.collector == "nsys"):
+        if why:
+            run.tell(Note("nsys-incomplete", why))
+        return best, tools
+    if run.options.collector == "nsys":
+        raise CollectionFailed("nsys", "none was found on this machine", f"{DOCTOR}, or use --collector builtin")
+    run.tell(Note("builtin-collector", f"{why} The built-in collector records instead; {DOCTOR}."))
+    return None, tools
+
+
+def _unfit(nsys: Nsys | None) -> str:
+    """Why this nsys would not give a readable capture; empty when it does."""
+    if nsys is None:
+        return "No nsys was found on this machine."
+    named = f"nsys {nsys.text} ({nsys.path})"
+    if nsys.error:
+        return f"{named} does not run: {nsys.error}."
+    if nsys.missing:
+        return f"{named} records, but its importer lacks {', '.join(nsys.missing)}."
+    return ""
+
+
+def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
+    gpu = bool(run.machine.driver or run.machine.gpus)
+    window = ("cuda" if gpu else "nvtx") if run.options.steps else ""
+    inside = _inside(run, window)
+    sampling = run.options.sample != "none" and sampling_allowed(nsys, run.machine)
+    job = Job(
+        command=instrumented(run.command, inside),
+        environ=environment(inside, run.environ),
+        options=run.options,
+        nsys=nsys,
+        tools=tools,
+        window=window,
+        sampling=sampling,
+        folder=run.folder,
+        say=run.say,
+    )
+    start = time.monotonic()
+    done = job.record()
+    logs = read(run.steps)
+    run.tell(*done.notes, *_ending(done), *diagnose_capture.without_export(done, nsys, logs, run.options))
+    if done.sqlite is not None:
+        run.tell(*diagnose_capture.window_notes(logs, run.options))
+        run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
+        meta.name_program(done.sqlite, done.program, run.command[0])
+    return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments)
+
+
+def _with_builtin(run: Run) -> Capture:
+    from unstall.collect import builtin
+
+    inside = replace(_inside(run, "record" if run.options.steps else ""), record=str(run.folder / "parts"))
+    start = time.monotonic()
+    made = builtin.record(
+        instrumented(run.command, inside), environment(inside, run.environ), folder=run.folder, say=run.say
+    )
+    logs = read(run.steps)
+    run.tell(*made.notes, *diagnose_capture.window_notes(logs, run.options))
+    code = made.ended.code
+    found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
+    return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
+
+
+def _inside(run: Run, window: str) -> Options:
+    """What the program itself is told."""
+    return Options(parts=PARTS if run.options.auto else (), steps=run.options.steps, window=window, step_log=run.steps)
+
+
+def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:
+    code = done.ended.code
+    if done.ended.stuck and done.ended.program_code is not None:
+        code = done.ended.program_code
+    return Capture(
+        code, sqlite=done.sqlite, report=done.report, version=nsys.text, seconds=seconds, signals=done.ended.signals
+    )
+
+
+def _ending(done: Recorded) -> list[Note]:
+    """What became of processes that the program left behind."""
+    if not done.ended.left:
+        return []
+    names = ", ".join(done.ended.left)
+    return [Note("left-behind", f"The program left processes running ({names}); they were ended with the capture.")]
+
+
+def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str]) -> Capture:
+    """Redact, write what we know beside it, and let the folder appear."""
+    shutil.rmtree(run.folder / "steps", ignore_errors=True)
+    shutil.rmtree(run.folder / "parts", ignore_errors=True)
+    if found.sqlite is None and found.report is None:
+        run.place.discard()
+        return replace(found, notes=tuple(run.notes))
+    unprofiled, source = _unprofiled(run, logs)
+    if found.sqlite is not None:
+        _complete(run, found.sqlite, unprofiled)
+    found = _keep_report(run, found)
+    found = replace(
+        found, notes=tuple(run.notes), unprofiled_ns=unprofiled, unprofiled_source=source,
+        rank=run.rank.number if run.rank else None,
+    )  # fmt: skip
+    (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
+    final = run.place.commit()
+    return replace(
+        found,
+        directory=final,
+        sqlite=found.sqlite and final / found.sqlite.name,
+        report=found.report and final / found.report.name,
+        size_bytes=size_of(final),
+    )
+
+
+def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
+    facts = {"unprofiled_ns": str(unprofiled)} if unprofiled else {}
+    if run.rank is not None:
+        facts["rank"] = str(run.rank.number)
+    meta.write(sqlite, facts)
+    if run.options.redact:
+        redact.verify(sqlite, redact.clean_up(sqlite))
+
+
+def _keep_report(run: Run, found: Capture) -> Capture:
+    """The report cannot be redacted: keep it for its owner's eyes, and say what is in it."""
+    if found.report is None:
+        return found
+    if found.sqlite is not None and not run.options.keep_report:
+        found.report.unlink()
+        return replace(found, report=None)
+    found.report.chmod(0o600)
+    names = redact.secret_names(run.environ)
+    secrets = f", {len(names)} of them secrets by their names ({', '.join(names[:3])} …)" if names else ""
+    text = f"{found.report.name} cannot be redacted: it holds all environment variables of the program{secrets}"
+    run.tell(Note("report-holds-environment", f"{text}, its command line and the host's name. Share the .sqlite."))
+    return found
+
+
+def _unprofiled(run: Run, logs: Sequence[StepLog]) -> tuple[int | None, str]:
+    """The step time without the profiler, from this very run where it has one (hosts vary from run to run)."""
+    for source, some in (("before the captured steps", logs), ("calibration", run.calibrated)):
+        log = main_log(some)
+        value = log.unprofiled_ns() if log else None
+        if value:
+            return value, source
+    return None, ""
+
+
+def _record(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str]) -> dict[str, object]:
+    options = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(run.options).items()}
+    return {
+        "schema_version": 1,
+        "unstall_version": VERSION,
+        "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": redact.redact_command(run.command, run.environ),
+        "collector": found.collector,
+        "collector_version": found.version,
+        "arguments": list(arguments),
+        "options": {**options, "output": None, "nsys_args": redact.redact_command(run.options.nsys_args, run.environ)},
+        "exit_code": found.exit_code,
+        "signals": list(found.signals),
+        "seconds": round(found.seconds, 3),
+        "rank": found.rank,
+        "unprofiled_ns": found.unprofiled_ns,
+        "unprofiled_source": found.unprofiled_source,
+        "step_logs": [asdict(log) for log in logs],
+        "calibration": [asdict(log) for log in run.calibrated],
+        "notes": [asdict(note) for note in found.notes],
+    }
+
+
+def _checked(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The command, its program found: what nsys would say of a missing one is no help."""
+    if not command:
+        raise UsageError("no command", "nothing to run", "unstall run -- python train.py")
+    if shutil.which(command[0], path=environ.get("PATH", os.defpath)) is None:
+        why = "not executable" if Path(command[0]).is_file() else "no such program"
+        raise UsageError(command[0], why, "Check the name; for a script: unstall run -- python train.py")
+    return list(command)

@@ -1,0 +1,251 @@
+"""One capture with nsys: build the command, run it supervised, find what it left, turn that into SQLite.
+
+Comes in: :class:`Job`: a command, options, an installed nsys, a folder. Goes out: :class:`Recorded`, with the export
+and the report where there are any, and notes on everything that went another way than asked.
+
+The program is started through three lines of shell (:data:`SHIM`), so that it writes straight to our own standard
+output and error and reads our own input: nsys puts a pipe between, which makes Python buffer in blocks, and it stores
+what went through in the report. The shim also tells the supervisor which process is the program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unstall.collect.notes import Note, Say
+from unstall.collect.options import CollectOptions, profile_arguments, without_refused
+from unstall.collect.process import Ended, run_quietly, supervise
+from unstall.errors import CollectionFailed, ProfileUnreadable
+from unstall.nsys.convert import export_report, import_stream
+from unstall.nsys.discover import Nsys
+
+SHIM = (
+    'f=$1; if [ -n "$2" ]; then export TMPDIR="$2"; else unset TMPDIR; fi; shift 2; '
+    'if [ -e /proc/self/fd/9 ]; then echo "$$ direct" > "$f"; exec "$@" <&7 >&8 2>&9 7<&- 8>&- 9>&-; fi; '
+    'echo "$$ piped" > "$f"; exec "$@"'
+)
+"""Arguments: the file to write its pid to, the program's own TMPDIR, the program's command."""
+
+HINT = "See `unstall doctor`"
+REFUSALS = 6  # options that may be left out one by one before we give up
+ELSEWHERE = re.compile(r"^\s*(/\S.*\.(?:nsys-rep|qdstrm|qdrep))\s*$", re.MULTILINE)
+NAME = "capture"
+SAMPLING_REFUSED = re.compile(
+    r"(CPU (?:IP/backtrace )?sampling|context switch)[^.\n]*(not supported|not available|disabl)", re.I
+)
+
+
+@dataclass
+class Recorded:
+    """What a run under nsys left.
+
+    Attributes:
+        ended: how it ended.
+        sqlite: the export; ``None`` when there is none.
+        report: the ``.nsys-rep``, or the ``.qdstrm`` where no importer could make one.
+        said: everything that nsys itself printed.
+        arguments: the options it was given in the end.
+        notes: what the user must know.
+        program: pid of the program.
+    """
+
+    ended: Ended
+    sqlite: Path | None = None
+    report: Path | None = None
+    said: str = ""
+    arguments: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    program: int = 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run that is to be recorded.
+
+    Attributes:
+        command, environ: the program.
+        options: what the user asks for.
+        nsys: records it.
+        tools: all installed ones, for what ``nsys`` cannot do itself.
+        window: how chosen steps are captured (``cuda``, ``nvtx``); empty without.
+        sampling: whether CPU sampling is allowed on this machine.
+        folder: where the files shall be; it is deleted when we are killed.
+        say: shows progress.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    options: CollectOptions
+    nsys: Nsys
+    tools: Sequence[Nsys]
+    window: str
+    sampling: bool
+    folder: Path
+    say: Say
+
+    def record(self) -> Recorded:
+        """Run the program under nsys.
+
+        Raises:
+            CollectionFailed: nsys did not get as far as starting the program.
+        """
+        with _scratch() as scratch:
+            done = self._attempts(scratch)
+            if not done.ended.started and not done.ended.signals:
+                raise CollectionFailed(f"nsys {self.nsys.text} ({self.nsys.path})", _complaint(done), HINT)
+            if SAMPLING_REFUSED.search(done.said):
+                text = "nsys could not take CPU samples on this machine: collected without."
+                done.notes.append(Note("no-sampling", text))
+            self._gather(done, scratch)
+            return done
+
+    def _attempts(self, scratch: Path) -> Recorded:
+        """Run it; while nsys refuses one of our options before it starts anything, run it without that one."""
+        arguments, notes = profile_arguments(
+            self.nsys.version, self.options, sampling=self.sampling, window=self.window
+        )
+        for _ in range(REFUSALS):
+            done = self._attempt(arguments, scratch)
+            if done.ended.started or done.ended.signals:
+                break
+            better = without_refused(arguments, done.said, self.options.nsys_args)
+            if better is None:
+                break
+            arguments, note = better
+            notes.append(note)
+        done.notes += notes
+        return done
+
+    def _attempt(self, arguments: Sequence[str], scratch: Path) -> Recorded:
+        out, err, shim = scratch / "nsys.out", scratch / "nsys.err", scratch / "program"
+        line = [
+            str(self.nsys.path), "profile", *arguments, "--force-overwrite=true",
+            f"--output={_literal(self.folder / NAME)}",
+            "/bin/sh", "-c", SHIM, "sh", str(shim), self.environ.get("TMPDIR", ""), *self.command,
+        ]  # fmt: skip
+        importer = [self.nsys.importer.parent] if self.nsys.importer else []
+        with _Echo(out, err) as echo:
+            ended = supervise(
+                line,
+                {**self.environ, "TMPDIR": str(scratch)},
+                out=out,
+                err=err,
+                folders=[Path(os.path.realpath(self.nsys.path)).parent, *importer],
+                shim=shim,
+                remove=[scratch, self.folder],
+                on_event=echo.on_event,
+            )
+        said = "\n".join(p.read_text(errors="replace") for p in (out, err) if p.is_file()).replace("\r", "\n")
+        return Recorded(ended, said=said, arguments=list(arguments), program=echo.program)
+
+    def _gather(self, done: Recorded, scratch: Path) -> None:
+        """Find the report wherever it landed, and export it; what cannot be done becomes a note."""
+        found = _reports(done.said, self.folder, scratch)
+        if not found:
+            return
+        if len(found) > 1:
+            text = f"nsys wrote {len(found)} reports ({', '.join(p.name for p in found)}): the first is used."
+            done.notes.append(Note("several-reports", text))
+        if found[0].parent != self.folder:
+            text = f"nsys wrote its report to {found[0].parent}: moved to where it belongs."
+            done.notes.append(Note("landed-elsewhere", text))
+        done.report = Path(shutil.move(found[0], self.folder / f"profile{found[0].suffix}"))
+        try:
+            self._convert(done, scratch)
+        except ProfileUnreadable as error:
+            code = "stream-only" if done.report.suffix == ".qdstrm" else "not-exported"
+            done.notes.append(Note(code, f"{done.report.name}: {error.why}. {error.hint}."))
+
+    def _convert(self, done: Recorded, scratch: Path) -> None:
+        """In the temporary folder: SQLite needs file locks, and a network folder may have none."""
+        assert done.report is not None
+        tools = [self.nsys, *(t for t in self.tools if t is not self.nsys)]
+
+        def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
+            return run_quietly(command, {**environ, "TMPDIR": str(scratch)}, scratch)
+
+        if done.report.suffix == ".qdstrm":
+            imported = scratch / "profile.nsys-rep"
+            import_stream(done.report, imported, tools, run, self.say)
+            done.report.unlink()
+            done.report = Path(shutil.move(imported, self.folder / imported.name))
+        made = scratch / "profile.sqlite"
+        export_report(done.report, made, tools, run, self.say)
+        done.sqlite = Path(shutil.move(made, self.folder / made.name))
+
+
+def _reports(said: str, folder: Path, scratch: Path) -> list[Path]:
+    """Reports by what nsys says it generated, else by looking for them; imported ones before raw streams."""
+    _, _, after = said.partition("Generated:")
+    named = [Path(text) for text in ELSEWHERE.findall(after)]
+    lying = [*folder.glob(f"{NAME}*"), *scratch.glob("nsys-report-*"), *scratch.glob("*/nsys-report-*")]
+    found = [p for p in [*named, *lying] if p.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and p.is_file()]
+    unique = list(dict.fromkeys(found))
+    imported = [p for p in unique if p.suffix != ".qdstrm"]
+    return sorted(imported or unique, key=lambda p: (p not in named, p.name))
+
+
+def _complaint(done: Recorded) -> str:
+    """Why the program was not started, in nsys's own words."""
+    if done.ended.error:
+        return done.ended.error
+    if done.ended.stuck:
+        return "did nothing for a long time instead of starting the program"
+    lines = [line.strip() for line in done.said.splitlines() if line.strip() and not line.startswith("usage:")]
+    return lines[0] if lines else f"ended with code {done.ended.code} before it started the program"
+
+
+def _literal(path: Path) -> str:
+    """A path in which nsys replaces nothing."""
+    return str(path.absolute()).replace("%", "%%")
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A temporary folder with a short name (sockets in it are limited to 107 characters) for all that nsys makes."""
+    with tempfile.TemporaryDirectory(prefix="unstall-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+class _Echo:
+    """Passes on what the program prints where it goes through nsys all the same: only when the shim could not help."""
+
+    def __init__(self, out: Path, err: Path) -> None:
+        self.files = ((out, 1), (err, 2))
+        self.over = threading.Event()
+        self.threads: list[threading.Thread] = []
+        self.program = 0
+
+    def on_event(self, event: dict[str, Any]) -> None:
+        if event["event"] != "program":
+            return
+        self.program = event["pid"]
+        if event["how"] == "piped":
+            self.threads = [threading.Thread(target=self._follow, args=f, daemon=True) for f in self.files]
+            for thread in self.threads:
+                thread.start()
+
+    def __enter__(self) -> _Echo:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _follow(self, path: Path, target: int) -> None:
+        with path.open("rb") as file:
+            last = False
+            while not last:
+                last = self.over.wait(0.05)
+                while piece := file.read(1 << 16):
+                    os.write(target, piece)

@@ -1,0 +1,40 @@
+"""Which of many ranks this process is, as torchrun, MPI or SLURM tell it.
+
+Comes in: an environment. Goes out: :class:`Rank`, or ``None`` for a run of one. Each rank gets a capture of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# rank, size of the world: by launcher, the most specific first; SLURM sets its variables also around torchrun and MPI
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+)
+JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PBS_JOBID", "LSB_JOBID")
+"""What all ranks of one job have in common, on every node."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Number of this process; ``job`` is the same in all ranks of one job, empty when the launcher does not name it."""
+
+    number: int
+    job: str = ""
+
+
+def rank_of(environ: Mapping[str, str] | None = None) -> Rank | None:
+    """The rank, ``None`` when there is one process only."""
+    env = os.environ if environ is None else environ
+    for name, size in LAUNCHERS:
+        if env.get(name, "").isdigit() and env.get(size, "") != "1":
+            job = next((env[j] for j in JOBS if env.get(j, "none") != "none"), "")
+            return Rank(int(env[name]), job)
+    return None
