@@ -231,7 +231,9 @@ def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:
 
 
 def _ending(done: Recorded) -> list[Note]:
-    """What became of processes that the program left behind."""
+    """What became of processes that the program left behind, and of ours."""
+    if done.ended.error:
+        return [Note("supervisor-killed", f"{done.ended.error.capitalize()}: program and profiler were killed too.")]
     if not done.ended.left:
         return []
     names = ", ".join(done.ended.left)

@@ -102,10 +102,21 @@ class Machine:
 
 def nsys_environment(nsys: Nsys) -> str:
     """What ``nsys status -e`` prints; its exit code is 0 whatever it finds, so the text counts."""
+    return _said([str(nsys.path), "status", "-e"])
+
+
+def nvidia_smi() -> str:
+    """Names of the GPUs and version of the driver, as nvidia-smi tells them."""
+    text = _said(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())[:300]
+
+
+def _said(command: list[str]) -> str:
+    """All that a command prints; nothing when it cannot be run."""
     try:
         done = subprocess.run(
-            [str(nsys.path), "status", "-e"], capture_output=True, text=True, errors="replace", timeout=SECONDS,
-            check=False, env={**os.environ, "LC_ALL": "C"},
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
+            env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -25,7 +25,7 @@ from unstall.collect.notes import Note, Say
 from unstall.collect.options import CollectOptions, profile_arguments, without_refused
 from unstall.collect.process import Ended, run_quietly, supervise
 from unstall.errors import CollectionFailed, ProfileUnreadable
-from unstall.nsys.convert import export_report, import_stream
+from unstall.nsys.convert import export_report, import_stream, is_unfinished
 from unstall.nsys.discover import Nsys
 
 SHIM = (
@@ -189,6 +189,7 @@ def _reports(said: str, folder: Path, scratch: Path) -> list[Path]:
     named = [Path(text) for text in ELSEWHERE.findall(after)]
     lying = [*folder.glob(f"{NAME}*"), *scratch.glob("nsys-report-*"), *scratch.glob("*/nsys-report-*")]
     found = [p for p in [*named, *lying] if p.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and p.is_file()]
+    found = [p for p in found if not is_unfinished(p)]  # nothing reads those
     unique = list(dict.fromkeys(found))
     imported = [p for p in unique if p.suffix != ".qdstrm"]
     return sorted(imported or unique, key=lambda p: (p not in named, p.name))

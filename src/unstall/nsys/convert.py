@@ -55,6 +55,11 @@ def is_report(head: bytes) -> bool:
     return head.startswith(REPORT_MAGIC)
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether it is a raw stream whose end nsys has not written: no importer takes it."""
+    return _head(path).startswith(UNFINISHED)
+
+
 def to_sqlite(
     source: Path, target: Path, tools: Iterable[Nsys] | None = None, run: Run = run_plainly, say: Say | None = None
 ) -> None:
@@ -79,7 +84,7 @@ def import_stream(
 ) -> None:
     """``.qdstrm`` → ``.nsys-rep``, with the importer called by hand, on a copy: it writes into what it reads."""
     head = _head(source)
-    if head.startswith(UNFINISHED):
+    if is_unfinished(source):
         raise ProfileUnreadable(str(source), "a raw stream that nsys did not finish", "Record it again")
     (say or _silent)(f"importing {_said(source)}")
     troubles = []
