@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from unstall.diagnose import diagnose, explain
 from unstall.analyze import analyze
-from unstall.diagnose import registry
+from unstall.diagnose import diagnose, explain, registry
 from unstall.diagnose import run as runs
 from unstall.diagnose.registry import Rule
 from unstall.errors import UsageError
@@ -167,5 +166,7 @@ def test_docs_pages_are_current() -> None:
 
     folder = Path(__file__).parents[2] / "docs" / "findings"
     for name, text in docs.pages().items():
-        assert (folder / name).read_text(encoding="utf-8") == text, f"{name} is out of date: python -m unstall.diagnose.docs"
+        assert (folder / name).read_text(encoding="utf-8") == text, (
+            f"{name} is out of date: python -m unstall.diagnose.docs"
+        )
     assert {p.name for p in folder.glob("*.md")} == set(docs.pages())

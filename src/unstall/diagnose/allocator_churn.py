@@ -6,9 +6,10 @@
 
 ## Why it costs time
 
-These calls go to the driver, and most of them wait for the device: `cudaFree` until everything queued has finished. PyTorch
-and JAX keep freed memory in a cache exactly for this reason; calls in steady steps mean that the cache does not fit: sizes
-that change from step to step, fragmentation near the memory limit, `empty_cache()` in the loop, or pinned buffers made anew.
+These calls go to the driver, and most of them wait for the device: `cudaFree` until everything queued has finished.
+PyTorch and JAX keep freed memory in a cache exactly for this reason; calls in steady steps mean that the cache does
+not fit: sizes that change from step to step, fragmentation near the memory limit, `empty_cache()` in the loop, or
+pinned buffers made anew.
 
 ## How safe
 
@@ -26,13 +27,15 @@ At least 2 % of the step on average over all steady steps, and in at least three
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit, after_waits, some_of, spans
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import some_of, spans
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -46,18 +49,22 @@ TEXTS = {
     "en": Texts(
         title="Memory is allocated and freed by the driver in steady steps",
         says={
-            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) during or directly after such calls",
+            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) during or directly after such "
+            "calls",
             "calls": "{call}: {value:n} calls a step, {mean:us} each",
             "seldom": "They come in {value:pct} of the steady steps, and add {cost:ms} to a step on average",
         },
         fix=Fix(
             title="Let the caching allocator keep the memory",
             pytorch="Remove torch.cuda.empty_cache() and gc.collect() from the loop; set "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; pad or bucket shapes that change from batch to batch; reuse "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; pad or bucket shapes that change from batch to batch; "
+            "reuse "
             "pinned buffers instead of calling pin_memory() in each step; leave some memory free.",
-            jax="Keep XLA_PYTHON_CLIENT_PREALLOCATE on (or set XLA_PYTHON_CLIENT_MEM_FRACTION), and pad shapes so that one "
+            jax="Keep XLA_PYTHON_CLIENT_PREALLOCATE on (or set XLA_PYTHON_CLIENT_MEM_FRACTION), and pad shapes so "
+            "that one "
             "compiled step serves all batches.",
-            cuda="Allocate once before the loop, or use cudaMallocAsync with a memory pool whose release threshold keeps the "
+            cuda="Allocate once before the loop, or use cudaMallocAsync with a memory pool whose release threshold "
+            "keeps the "
             "memory.",
             trial="expandable-segments",
         ),
@@ -70,7 +77,7 @@ def check(case: Case) -> Iterator[Hit]:
     calls = case.calls.filter(pl.col("kind") == "alloc")
     if calls["step"].n_unique() < min(STEPS_HIT, case.count):
         return
-    stuck = intervals.merge(spans(calls), after_waits(case, calls))
+    stuck = intervals.merge(spans(calls), case.after_waits(calls))
     held = intervals.subtract(stuck, case.computing)
     usual, every = case.per_step(intervals.intersect(held, case.window)), case.per_steady_step(held)
     seldom = case.seldom(usual, every)
@@ -106,7 +113,7 @@ def silent(t: Trace) -> None:
     _trace(t, lambda i: i == 0)
 
 
-def _trace(t: Trace, churns) -> None:  # type: ignore[no-untyped-def]
+def _trace(t: Trace, churns: Callable[[int], bool]) -> None:
     def body(i: int, at: int) -> None:
         now = at
         for k in range(4) if churns(i) else ():
@@ -115,4 +122,4 @@ def _trace(t: Trace, churns) -> None:  # type: ignore[no-untyped-def]
         t.launch(GEMM, now + 10 * US, 10 * US, kernel_dur=3 * MS)
         t.sync("stream", now + 30 * US, now + 3 * MS + 30 * US)
 
-    steps(t, 5 * MS, body)
+    steps(t, 3 * MS + 1100 * US, body)

@@ -8,9 +8,10 @@ synchronous memsets of pinned or managed memory.
 
 ## Why it costs time
 
-Waiting is no cost: the GPU works meanwhile. The cost comes afterwards. When the wait ends the queue is empty, and the GPU
-stays idle until the host has prepared and launched the next operation. If the host cannot run ahead anyway, because
-issuing work is the limit, removing the wait gains almost nothing; so the prediction decides, not the time in the call.
+Waiting is no cost: the GPU works meanwhile. The cost comes afterwards. When the wait ends the queue is empty, and the
+GPU stays idle until the host has prepared and launched the next operation. If the host cannot run ahead anyway,
+because issuing work is the limit, removing the wait gains almost nothing; so the prediction decides, not the time in
+the call.
 
 ## How safe
 
@@ -23,8 +24,8 @@ Removing a wait does not change what is computed. Values read from the device mu
 
 ## Thresholds
 
-At least 2 % of the step idle during or directly after waits. Below 3 % of predicted gain it is a side note: the wait looks
-expensive in a table of calls and is not.
+At least 2 % of the step idle during or directly after waits. Below 3 % of predicted gain it is a side note: the wait
+looks expensive in a table of calls and is not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ import polars as pl
 
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit, after_waits, lead_ins, some_of, spans
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import lead_ins, some_of, spans
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, MS, US, Trace, launches, steps
 
@@ -43,6 +46,8 @@ CODE = "blocking-sync"
 TABLES = ("api",)
 
 SHARE = 0.02
+OTHERS = ("alloc", "gil_wait", "data_loading", "checkpoint", "file_io", "lock_wait")
+"""What the host may be doing after a wait that has a rule of its own."""
 VALUE_BYTES = 4096
 """Device-to-host copies up to this size carry a value for the host: the wait is the point, not the bytes."""
 
@@ -51,18 +56,21 @@ TEXTS = {
         title="Waits for the GPU leave it without work",
         says={
             "dry": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) during or directly after waits",
-            "waits": "{call}: {value:n} waits a step, {inside:ms} inside; waiting for the GPU is not a cost, what follows is",
+            "waits": "{call}: {value:n} waits a step, {inside:ms} inside; waiting for the GPU is not a cost, what "
+            "follows is",
             "values": "{value:n} of them a step read a value back (.item(), bool(tensor), print)",
-            "no_gain": "Without the waits the step would hardly be shorter: issuing the work takes the host as long",
         },
         fix=Fix(
             title="Do not wait inside the step",
-            pytorch="Keep losses and metrics as device tensors (detach(), add up) and call .item() every 50 or 100 steps; "
+            pytorch="Keep losses and metrics as device tensors (detach(), add up) and call .item() every 50 or 100 "
+            "steps; "
             "replace `if tensor:` and boolean indexing by torch.where or masks; drop torch.cuda.synchronize() around "
             "timers (use torch.cuda.Event).",
-            jax="Do not call block_until_ready, float() or np.asarray on results inside the step; read metrics every 50 or "
+            jax="Do not call block_until_ready, float() or np.asarray on results inside the step; read metrics every "
+            "50 or "
             "100 steps.",
-            cuda="Order work with streams and cudaStreamWaitEvent instead of synchronising; poll with cudaEventQuery, or "
+            cuda="Order work with streams and cudaStreamWaitEvent instead of synchronising; poll with "
+            "cudaEventQuery, or "
             "read results of an earlier step. Use the Async form of memset and memcpy.",
             safety="manual",
         ),
@@ -75,7 +83,8 @@ def check(case: Case) -> Iterator[Hit]:
     calls = _waits(case)
     if not calls.height:
         return
-    when = case.idle(intervals.merge(spans(calls), after_waits(case, calls)))
+    dry = case.idle(intervals.merge(spans(calls), case.after_waits(calls)))
+    when = intervals.subtract(dry, case.part(*OTHERS))
     cost = case.per_step(when)
     if case.share(cost) < SHARE:
         return

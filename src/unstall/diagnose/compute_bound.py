@@ -2,13 +2,13 @@
 
 ## What it detects
 
-A GPU that computes for at least 90 % of the step, or a step in which nothing on the host would gain 5 %. It is the verdict
-when nothing is wrong, and names the kernels in which the time goes.
+A GPU that computes for at least 90 % of the step, or a step in which nothing on the host would gain 5 %. It is the
+verdict when nothing is wrong, and names the kernels in which the time goes.
 
 ## Why it matters
 
-Loader workers, pinned memory or fewer waits gain nothing here. What is left is to compute less, in fewer bytes, or on more
-GPUs: other precision, fused kernels, larger batches for small kernels, more GPUs.
+Loader workers, pinned memory or fewer waits gain nothing here. What is left is to compute less, in fewer bytes, or on
+more GPUs: other precision, fused kernels, larger batches for small kernels, more GPUs.
 
 ## How safe
 
@@ -17,16 +17,16 @@ Nothing is proposed that changes the program by itself.
 ## When it is a false alarm
 
 - A GPU shared with another process looks busy (see the warnings).
-- Busy is not efficient: a kernel with one block occupies one of the GPU's processors and counts as busy. Kernels with fewer
-  blocks than the GPU has multiprocessors are pointed out.
+- Busy is not efficient: a kernel with one block occupies one of the GPU's processors and counts as busy. Kernels with
+  fewer blocks than the GPU has multiprocessors are pointed out.
 
 ## Thresholds
 
-90 % busy, counting pauses between queued operations, which no host change closes; or a best predicted gain below 5 %, about
-what repeats of one training run differ by. Memory or arithmetic: matrix products, convolutions and fused attention do
-hundreds of operations a byte and are limited by arithmetic if large; elementwise kernels, reductions, norms, softmax and
-optimizers do a few, and are limited by memory. For PyTorch's vectorised elementwise kernels the launch gives the bytes:
-blocks × 1,024 elements (512 in older versions) × tensors × bytes an element.
+90 % busy, counting pauses between queued operations, which no host change closes; or a best predicted gain below 5 %,
+about what repeats of one training run differ by. Memory or arithmetic: matrix products, convolutions and fused
+attention do hundreds of operations a byte and are limited by arithmetic if large; elementwise kernels, reductions,
+norms, softmax and optimizers do a few, and are limited by memory. For PyTorch's vectorised elementwise kernels the
+launch gives the bytes: blocks × 1,024 elements (512 in older versions) × tensors × bytes an element.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from typing import Any
 import polars as pl
 
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -64,7 +65,8 @@ TEXTS = {
             "gain": "The best that a change on the host would gain is predicted at {value:pct}",
             "kernel": "{kernel}: {value:ms} a step ({share:pct}) in {count:n} launches; {limit}",
             "others": "All other kernels: {value:ms} a step ({share:pct}) in {count:n} launches",
-            "graphs": "{value:ms} a step in CUDA graphs that are recorded as a whole; collect with --cuda-graph-trace=node",
+            "graphs": "{value:ms} a step in CUDA graphs that are recorded as a whole; collect with "
+            "--cuda-graph-trace=node",
             "memory": "memory limits",
             "traffic": "memory limits: about {rate:rate} of {peak:rate}",
             "tensor": "arithmetic limits (tensor cores)",
@@ -76,10 +78,14 @@ TEXTS = {
         },
         fix=Fix(
             title="Compute less, in fewer bytes, or on more GPUs",
-            pytorch="bf16 autocast or TF32 where kernels are fp32; torch.compile fuses elementwise kernels and halves their "
-            "memory traffic; fused attention and optimizers; larger batches if kernels are too small; otherwise more GPUs.",
-            jax="bfloat16 matrix products, jax.jit over the whole step so that XLA fuses, larger batches, more devices.",
-            cuda="Lower precision on tensor cores, fused elementwise kernels, fewer passes over memory; profile the top kernel "
+            pytorch="bf16 autocast or TF32 where kernels are fp32; torch.compile fuses elementwise kernels and "
+            "halves their "
+            "memory traffic; fused attention and optimizers; larger batches if kernels are too small; otherwise more "
+            "GPUs.",
+            jax="bfloat16 matrix products, jax.jit over the whole step so that XLA fuses, larger batches, more "
+            "devices.",
+            cuda="Lower precision on tensor cores, fused elementwise kernels, fewer passes over memory; profile the "
+            "top kernel "
             "with Nsight Compute.",
             safety="manual",
         ),
@@ -93,7 +99,7 @@ def check(case: Case) -> Iterator[Hit]:
     compute, latency = share["gpu_compute"] + share["other_process"], share["device_latency"]
     elsewhere = share["exposed_copy"] + share["exposed_communication"]
     fits = not case.whole and case.best_host_gain < GAIN
-    if elsewhere > ELSEWHERE or not (compute + latency >= BUSY or fits and compute > elsewhere):
+    if elsewhere > ELSEWHERE or not (compute + latency >= BUSY or (fits and compute > elsewhere)):
         return
     rows = case.kernel_times()
     yield Hit(
@@ -166,7 +172,16 @@ def _multiprocessors(case: Case) -> int:
     return int(rows["sm_count"][0] or 0) if rows is not None and rows.height else 0
 
 
-SIZES = {"double": 8, "long": 8, "float": 4, "int": 4, "c10::BFloat16": 2, "c10::Half": 2, "bool": 1, "unsigned char": 1}
+SIZES = {
+    "double": 8,
+    "long": 8,
+    "float": 4,
+    "int": 4,
+    "c10::BFloat16": 2,
+    "c10::Half": 2,
+    "bool": 1,
+    "unsigned char": 1,
+}
 
 
 def traffic(name: str, grid: float, mean_ns: float, peak: float) -> float:

@@ -1,6 +1,7 @@
 """What the rules about copies share: how fast a pinned copy would be, and what a step looks like with copies pinned.
 
-In: a case and some of its copy operations. Out: rates in bytes/s, and the parts of a :class:`~unstall.analyze.replay.Change`.
+In: a case and some of its copy operations. Out: rates in bytes/s, and the parts of a
+:class:`~unstall.analyze.replay.Change`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import polars as pl
 
 from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
-from unstall.diagnose.case import Case, some_of, spans
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import some_of, spans
 
 OWN_BYTES = 4 << 20
 """Copies of at least this size run at the link's rate: 4 MB take 75 µs at 55 GB/s, set-up about 2 µs."""

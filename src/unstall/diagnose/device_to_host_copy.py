@@ -2,9 +2,9 @@
 
 ## What it detects
 
-Device-to-host copies of more than 4 kB (activations, predictions, metrics: `.cpu()`, `.numpy()`, `.tolist()`) that hold up
-the step: time in which the GPU only copies, in which it idles while the host waits for the copy, or in which it has run
-dry afterwards. Single values (`.item()`) are `blocking-sync`.
+Device-to-host copies of more than 4 kB (activations, predictions, metrics: `.cpu()`, `.numpy()`, `.tolist()`) that
+hold up the step: time in which the GPU only copies, in which it idles while the host waits for the copy, or in which
+it has run dry afterwards. Single values (`.item()`) are `blocking-sync`.
 
 ## Why it costs time
 
@@ -13,8 +13,8 @@ memory they come in pieces. Only then does it launch again, so the GPU is empty 
 
 ## How safe
 
-Reading results later or less often changes what you see, not what is trained. A non-blocking copy must be waited for before
-its buffer is read, or the values are those of an earlier step.
+Reading results later or less often changes what you see, not what is trained. A non-blocking copy must be waited for
+before its buffer is read, or the values are those of an earlier step.
 
 ## When it is a false alarm
 
@@ -36,7 +36,9 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
-from unstall.diagnose.case import Case, Hit, after_waits, lead_ins, some_of, spans
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import lead_ins, some_of, spans
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -57,9 +59,11 @@ TEXTS = {
         },
         fix=Fix(
             title="Keep results on the GPU; read them later, and less often",
-            pytorch="Accumulate metrics in device tensors and call .cpu() every 50 or 100 steps, outside the step; where a "
+            pytorch="Accumulate metrics in device tensors and call .cpu() every 50 or 100 steps, outside the step; "
+            "where a "
             "copy is needed in each, copy into a pinned buffer with non_blocking=True and read it a step later.",
-            jax="Keep metrics as device arrays (they are futures) and call jax.device_get on them every 50 or 100 steps.",
+            jax="Keep metrics as device arrays (they are futures) and call jax.device_get on them every 50 or 100 "
+            "steps.",
             cuda="Reduce on the device, copy with cudaMemcpyAsync into pinned memory on a stream of its own, record an "
             "event, and read the buffer when the event of an earlier step is done.",
             safety="manual",
@@ -75,7 +79,7 @@ def check(case: Case) -> Iterator[Hit]:
         return
     calls = case.calls_of(rows)
     waits = case.syncs_after(calls)
-    stuck = intervals.merge(spans(calls), spans(waits), after_waits(case, pl.concat([calls, waits])))
+    stuck = intervals.merge(spans(calls), spans(waits), case.after_waits(pl.concat([calls, waits])))
     stuck = intervals.merge(stuck, intervals.union(rows["start"], rows["end"]))
     held = intervals.subtract(stuck, case.computing)
     usual, every = case.per_step(intervals.intersect(held, case.window)), case.per_steady_step(held)

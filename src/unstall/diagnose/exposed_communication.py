@@ -7,9 +7,10 @@ receive), with no compute beside them.
 
 ## Why it costs time
 
-A collective moves data over NVLink or the network, while the compute units idle. Gradients of late layers are ready long
-before those of early ones: started at once, their reduction runs beside the rest of the backward pass. A collective kernel
-also waits inside for the slowest rank, so part of this time may be a straggler's (`straggler-rank`).
+A collective moves data over NVLink or the network, while the compute units idle. Gradients of late layers are ready
+long before those of early ones: started at once, their reduction runs beside the rest of the backward pass. A
+collective kernel also waits inside for the slowest rank, so part of this time may be a straggler's
+(`straggler-rank`).
 
 ## How safe
 
@@ -22,8 +23,8 @@ Overlap does not change results. Compression and reducing less often (local step
 
 ## Thresholds
 
-At least 2 % of the step. The prediction runs the collectives beside the compute of the same step, as far as they fit: what is
-reached if everything overlaps, so the pessimistic bound is the step as it is, less half of that.
+At least 2 % of the step. The prediction runs the collectives beside the compute of the same step, as far as they fit:
+what is reached if everything overlaps, so the pessimistic bound is the step as it is, less half of that.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -51,17 +54,22 @@ TEXTS = {
         title="Communication between GPUs is not hidden behind compute",
         says={
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only communicates",
-            "all": "Collectives take {value:ms} a step in {count:n} launches; {hidden:pct} of that is hidden behind compute",
+            "all": "Collectives take {value:ms} a step in {count:n} launches; {hidden:pct} of that is hidden behind "
+            "compute",
             "top": "{kernel}: {value:ms} a step in {count:n} launches",
         },
         fix=Fix(
             title="Overlap communication with compute",
-            pytorch="DistributedDataParallel overlaps by itself: use it instead of reducing by hand after backward; tune "
-            "bucket_cap_mb, set gradient_as_bucket_view=True and static_graph=True; with gradient accumulation, no_sync() for "
-            "all but the last micro-batch. FSDP: forward_prefetch and backward_prefetch. bf16 gradients halve the bytes.",
-            jax="Turn on XLA's latency-hiding scheduler (--xla_gpu_enable_latency_hiding_scheduler=true), and combine small "
+            pytorch="DistributedDataParallel overlaps by itself: use it instead of reducing by hand after backward; "
+            "tune "
+            "bucket_cap_mb, set gradient_as_bucket_view=True and static_graph=True; with gradient accumulation, "
+            "no_sync() for "
+            "all but the last micro-batch. FSDP: forward_prefetch and backward_prefetch. bf16 gradients halve the "
+            "bytes.",
+            jax="Turn on XLA's latency-hiding scheduler (--xla_gpu_enable_latency_hiding_scheduler=true), and "
+            "combine small "
             "collectives (its combine-threshold flags).",
-            cuda="Issue collectives on a stream of their own as soon as their input is ready, grouped "
+            cuda="Launch collectives on a stream of their own as soon as their input is ready, grouped "
             "(ncclGroupStart/End), and let compute wait for an event only where the result is used.",
             safety="manual",
         ),
@@ -82,7 +90,9 @@ def check(case: Case) -> Iterator[Hit]:
         cost_ns=cost,
         lines=(
             line("exposed", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
-            line("all", total, "ns", "kernels", count=rows.height / case.count, hidden=max(1 - cost / max(total, 1), 0.0)),
+            line(
+                "all", total, "ns", "kernels", count=rows.height / case.count, hidden=max(1 - cost / max(total, 1), 0.0)
+            ),
             *(
                 line("top", ns, "ns", "kernels", kernel=kernels.short(name), count=count)
                 for name, ns, count in by.select("name", "ns", "count").head(2).iter_rows()
@@ -116,5 +126,7 @@ def _trace(t: Trace, at_end: bool) -> None:
         t.launch(GEMM, at, 10 * US, kernel_dur=5 * MS)
         begin = at + 5 * MS + 20 * US if at_end else at + 2 * MS
         t.launch(_ALL_REDUCE, at + 20 * US, 10 * US, kernel_start=begin, kernel_dur=2 * MS, stream=20)
+        end = begin + 2 * MS if at_end else at + 5 * MS + 10 * US
+        t.sync("context", at + 40 * US, end + 5 * US)
 
     steps(t, 7 * MS + 50 * US if at_end else 5 * MS + 50 * US, body)

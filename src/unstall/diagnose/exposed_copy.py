@@ -7,8 +7,8 @@ still in the way: they run in the compute stream, or are started when their data
 
 ## Why it costs time
 
-A GPU copies and computes at the same time, on separate engines, if the two are in different streams and neither waits for
-the other. In one stream they take turns, and the step lasts as long as both together.
+A GPU copies and computes at the same time, on separate engines, if the two are in different streams and neither waits
+for the other. In one stream they take turns, and the step lasts as long as both together.
 
 ## How safe
 
@@ -33,7 +33,9 @@ import polars as pl
 
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
-from unstall.diagnose.case import Case, Hit, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -55,10 +57,12 @@ TEXTS = {
         fix=Fix(
             title="Copy ahead, on a stream of its own",
             pytorch="Start the copy of the next batch (or layer) before the current one is computed, inside "
-            "torch.cuda.stream(side), with non_blocking=True; before use, torch.cuda.current_stream().wait_stream(side), "
+            "torch.cuda.stream(side), with non_blocking=True; before use, "
+            "torch.cuda.current_stream().wait_stream(side), "
             "and x.record_stream(torch.cuda.current_stream()).",
             jax="Call jax.device_put for the next batch before waiting for the current step.",
-            cuda="Put the copy on a second stream a step ahead, record an event behind it, and let the compute stream wait "
+            cuda="Put the copy on a second stream a step ahead, record an event behind it, and let the compute "
+            "stream wait "
             "for the event before use. Two buffers in turn keep one from being overwritten.",
         ),
     )
@@ -108,9 +112,18 @@ def silent(t: Trace) -> None:
 
 def _trace(t: Trace, stream: int) -> None:
     def body(i: int, at: int) -> None:
-        start = at + (30 * US if stream == 7 else 2200 * US)
-        t.copy("HtoD", at, 10 * US, source="pinned", copy_start=start, copy_dur=2 * MS, bytes=100 << 20, stream=stream)
-        begin = at + 2 * MS + 50 * US
+        t.copy(
+            "HtoD",
+            at,
+            10 * US,
+            source="pinned",
+            copy_start=at + 30 * US,
+            copy_dur=2 * MS,
+            bytes=100 << 20,
+            stream=stream,
+        )
+        begin = at + 50 * US + (2 * MS if stream == 7 else 0)
         t.launch(GEMM, at + 40 * US, 10 * US, kernel_start=begin, kernel_dur=4900 * US)
+        t.sync("stream", at + 60 * US, begin + 4900 * US + 5 * US)
 
-    steps(t, 7 * MS if stream == 7 else 5 * MS, body)
+    steps(t, 5 * MS + (2 * MS if stream == 7 else 0), body)

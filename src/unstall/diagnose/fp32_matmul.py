@@ -7,14 +7,14 @@ GEMM and convolution kernels whose names say fp32 on CUDA cores (`simt_sgemm`, `
 
 ## Why it costs time
 
-An H200 does 67 TFLOP/s in fp32 and 495 in TF32; an A100 19.5 and 156. PyTorch computes fp32 matrix products in full fp32
-unless told otherwise (convolutions use TF32 by default).
+An H200 does 67 TFLOP/s in fp32 and 495 in TF32; an A100 19.5 and 156. PyTorch computes fp32 matrix products in full
+fp32 unless told otherwise (convolutions use TF32 by default).
 
 ## How safe
 
-Changes numerics: TF32 keeps fp32's range and rounds inputs to 10 mantissa bits, about 3 decimal digits; sums stay in fp32.
-Training of most networks converges the same; compare loss curves. bf16 autocast is faster still and rounds to 7 bits. Keep
-full fp32 for solvers, physics, and sums of widely different magnitudes.
+Changes numerics: TF32 keeps fp32's range and rounds inputs to 10 mantissa bits, about 3 decimal digits; sums stay in
+fp32. Training of most networks converges the same; compare loss curves. bf16 autocast is faster still and rounds to 7
+bits. Keep full fp32 for solvers, physics, and sums of widely different magnitudes.
 
 ## When it is a false alarm
 
@@ -24,20 +24,24 @@ full fp32 for solvers, physics, and sums of widely different magnitudes.
 
 ## Thresholds
 
-At least 5 % of the step's time in such kernels. The prediction multiplies each kernel's time by the ratio of the GPU's peaks
-(NVIDIA's data sheets) and assumes that TF32 kernels reach three quarters of the share of their peak that fp32 kernels reach
-of theirs (published cuBLAS figures: fp32 about 90 % of peak, TF32 55 to 80 %); bounds: half and all of it.
+At least 5 % of the step's time in such kernels. The prediction multiplies each kernel's time by the ratio of the
+GPU's peaks (NVIDIA's data sheets) and assumes that TF32 kernels reach three quarters of the share of their peak that
+fp32 kernels reach of theirs (published cuBLAS figures: fp32 about 90 % of peak, TF32 55 to 80 %); bounds: half and
+all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import FP32_GEMM, GEMM, MS, US, Trace, steps
 
@@ -58,7 +62,8 @@ TEXTS = {
         says={
             "share": "{value:ms} of a {step:ms} step ({share:pct}) are fp32 matrix products on CUDA cores",
             "top": "{kernel}: {value:ms} a step in {count:n} launches",
-            "peaks": "{gpu}: {fp32:n} TFLOP/s in fp32, {tf32:n} in TF32 (data sheet); assumed gain of a product {value:times}",
+            "peaks": "{gpu}: {fp32:n} TFLOP/s in fp32, {tf32:n} in TF32 (data sheet); assumed gain of a product "
+            "{value:times}",
             "guess": "{gpu} is not in the table of peaks: a cautious {value:times} is assumed for a product",
         },
         fix=Fix(
@@ -67,7 +72,8 @@ TEXTS = {
             "torch.backends.cudnn.allow_tf32 is on by default). Or run forward and loss under torch.autocast('cuda', "
             "torch.bfloat16). Compare the loss curves.",
             jax="jax.config.update('jax_default_matmul_precision', 'tensorfloat32'), or compute in bfloat16.",
-            cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), or CUBLAS_COMPUTE_32F_FAST_TF32 in cublasLt; bf16 "
+            cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), or CUBLAS_COMPUTE_32F_FAST_TF32 in "
+            "cublasLt; bf16 "
             "inputs with fp32 accumulation are faster still.",
             safety="changes-numerics",
             trial="tf32",
@@ -106,7 +112,7 @@ def check(case: Case) -> Iterator[Hit]:
     )  # fmt: skip
 
 
-def _faster(ops: pl.Series, ratio: float) -> dict[str, pl.Expr]:
+def _faster(ops: pl.Series, ratio: float) -> dict[str, Any]:
     """The new durations: no shorter than a kernel's latency, no longer than now."""
     mine, now = some_of("op", ops), pl.col("end") - pl.col("start")
 
@@ -135,5 +141,6 @@ def _trace(t: Trace, name: str) -> None:
     def body(i: int, at: int) -> None:
         for k in range(10):
             t.launch(name, at + k * 20 * US, 10 * US, kernel_start=at + 20 * US + k * MS, kernel_dur=MS - 2 * US)
+        t.sync("stream", at + 210 * US, at + 10 * MS + 20 * US)
 
-    steps(t, 10 * MS, body)
+    steps(t, 10 * MS + 40 * US, body)

@@ -2,13 +2,14 @@
 
 ## What it detects
 
-Time in which the GPU is idle while the thread that launches (or the step's thread) waits for the GIL, which other threads
-of the process hold: prefetch threads, logging, a monitoring loop, a thread pool that decodes images in Python.
+Time in which the GPU is idle while the thread that launches (or the step's thread) waits for the GIL, which other
+threads of the process hold: prefetch threads, logging, a monitoring loop, a thread pool that decodes images in
+Python.
 
 ## Why it costs time
 
-Only one thread at a time runs Python. A thread that computes gives the lock up every 5 ms (the switch interval), so a thread
-that launches kernels and releases the lock around each call may wait up to 5 ms a time to get it back.
+Only one thread at a time runs Python. A thread that computes gives the lock up every 5 ms (the switch interval), so a
+thread that launches kernels and releases the lock around each call may wait up to 5 ms a time to get it back.
 
 ## How safe
 
@@ -34,7 +35,8 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import ADD, MS, US, Trace, launches, steps
 from unstall.model import tid_of
@@ -48,7 +50,8 @@ TEXTS = {
     "en": Texts(
         title="The thread that feeds the GPU waits for the GIL",
         says={
-            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the launching thread waits for the "
+            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the launching thread "
+            "waits for the "
             "GIL",
             "waits": "It waits {value:n} times a step, {mean:us} each",
             "where": "{value:pct} of it is in {range}",
@@ -58,7 +61,8 @@ TEXTS = {
         fix=Fix(
             title="Move the other threads' Python work to processes",
             pytorch="Use DataLoader(num_workers=...), which loads in processes, instead of threads; move decoding and "
-            "augmentation there; send logging and metrics to a process, or do them every 50th step. Threads that only wait "
+            "augmentation there; send logging and metrics to a process, or do them every 50th step. Threads that "
+            "only wait "
             "(I/O, sleep) or run NumPy and other code that releases the lock do no harm.",
             jax="Load with grain's or tf.data's worker processes instead of Python threads.",
             cuda="Use processes instead of threads for Python work beside the launching thread.",

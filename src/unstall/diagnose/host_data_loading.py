@@ -2,10 +2,10 @@
 
 ## What it detects
 
-Time in which the GPU is idle while the step's thread is in a range that is named after loading (`data_load`, `next_batch`,
-`dataloader` …) or, where the script has no such range, before the step's first host-to-device copy. Loading in worker
-processes shows here as well: the main thread then waits in its queue. Two cases are told apart: the main thread does the
-loading itself, or it waits for workers that do not keep up.
+Time in which the GPU is idle while the step's thread is in a range that is named after loading (`data_load`,
+`next_batch`, `dataloader` …) or, where the script has no such range, before the step's first host-to-device copy.
+Loading in worker processes shows here as well: the main thread then waits in its queue. Two cases are told apart: the
+main thread does the loading itself, or it waits for workers that do not keep up.
 
 ## Why it costs time
 
@@ -41,7 +41,8 @@ from unstall.analyze import host
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -79,7 +80,8 @@ TEXTS = {
             "load the next batch in a thread while the current one is computed (unstall.fix.prefetch).",
             jax="Feed the step from grain or tf.data with .prefetch(2) and parallel map calls, and put the next batch "
             "on the device (jax.device_put) before the current step is waited for.",
-            cuda="Read and decode the next batch in other threads into pinned buffers, two or more of them in turn, and "
+            cuda="Read and decode the next batch in other threads into pinned buffers, two or more of them in turn, "
+            "and "
             "copy it with cudaMemcpyAsync on a stream of its own while the current batch is computed.",
             trial="dataloader-workers",
             patch="dataloader",
@@ -90,9 +92,11 @@ TEXTS = {
                 pytorch="Raise num_workers and prefetch_factor while CPU cores are idle; then make a sample cheaper: "
                 "decode at the needed size, cache what does not change, move augmentation to the GPU, read fewer and "
                 "larger files. Keep pin_memory=True and persistent_workers=True.",
-                jax="Raise the parallelism of the map calls and the prefetch depth; then make a sample cheaper (smaller "
+                jax="Raise the parallelism of the map calls and the prefetch depth; then make a sample cheaper "
+                "(smaller "
                 "decodes, caching, fewer and larger files).",
-                cuda="Add reader threads while CPU cores are idle; then make a sample cheaper (smaller decodes, caching, "
+                cuda="Add reader threads while CPU cores are idle; then make a sample cheaper (smaller decodes, "
+                "caching, "
                 "fewer and larger files, decoding on the GPU).",
                 trial="dataloader-workers",
                 patch="dataloader",
@@ -114,7 +118,7 @@ def check(case: Case) -> Iterator[Hit]:
     behind = "workers" if waited >= WAITED and QUEUE.search(call) else ""
     yield Hit(
         cost_ns=cost,
-        lines=tuple(_lines(case, idle, case.host_per_step(loading), name, waited, call, behind)),
+        lines=tuple(_lines(case, idle, case.host_per_step(loading), name, behind)),
         range=name,
         change=Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case)),
         when=idle,
@@ -130,9 +134,8 @@ def _pinned(case: Case) -> dict[str, Any]:
     return copies.ahead(case, rows, copies.pinned_rate(case)) if rows.height else {}
 
 
-def _lines(
-    case: Case, idle: Union, taken: float, name: str | None, waited: float, call: str, behind: str
-) -> Iterator[Line]:
+def _lines(case: Case, idle: Union, taken: float, name: str | None, behind: str) -> Iterator[Line]:
+    waited, call = case.waits_in(idle)
     cost = case.per_step(idle)
     key = "unnamed" if name is None else "cpu" if case.device is None else "idle"
     yield line(key, cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost), range=name)

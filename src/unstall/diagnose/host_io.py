@@ -7,8 +7,8 @@ Time in which the GPU is idle while the step's thread is in a range named after 
 
 ## Why it costs time
 
-A checkpoint copies the weights to the host and writes gigabytes; nothing is launched meanwhile. Log lines flushed in each
-step wait for a disk or a network file system, whose slow moments become slow steps.
+A checkpoint copies the weights to the host and writes gigabytes; nothing is launched meanwhile. Log lines flushed in
+each step wait for a disk or a network file system, whose slow moments become slow steps.
 
 ## How safe
 
@@ -16,8 +16,8 @@ Saving in the background is safe if the weights are copied before the optimizer 
 
 ## When it is a false alarm
 
-- A pipe or socket call in which the main thread waits for data is loading; name the range (`data_load`) and it is counted
-  as that.
+- A pipe or socket call in which the main thread waits for data is loading; name the range (`data_load`) and it is
+  counted as that.
 - A step that waits for a debugger, a progress bar or a slow terminal while profiling.
 
 ## Thresholds
@@ -32,7 +32,8 @@ from collections.abc import Iterator
 
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -49,14 +50,18 @@ TEXTS = {
         titles={"saving": "Saving or logging holds up the step"},
         says={
             "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host reads or writes",
-            "cpu": "Reading and writing take {value:ms} of a {step:ms} step ({share:pct}); this capture holds no GPU work",
-            "seldom": "{value:pct} of the steady steps do it, {each:ms} each; over all of them it adds {cost:ms} a step",
+            "cpu": "Reading and writing take {value:ms} of a {step:ms} step ({share:pct}); this capture holds no GPU "
+            "work",
+            "seldom": "{value:pct} of the steady steps do it, {each:ms} each; over all of them it adds {cost:ms} a "
+            "step",
             "call": "{value:pct} of that time is spent in {call}",
         },
         fix=Fix(
             title="Write in the background, less often, or after launching",
-            pytorch="Save with torch.distributed.checkpoint.async_save, or copy the state dict to pinned host memory and "
-            "torch.save it in a thread; log every 50th step and buffer the file; keep TensorBoard and similar writers in "
+            pytorch="Save with torch.distributed.checkpoint.async_save, or copy the state dict to pinned host memory "
+            "and "
+            "torch.save it in a thread; log every 50th step and buffer the file; keep TensorBoard and similar "
+            "writers in "
             "their own thread.",
             jax="Save with orbax's AsyncCheckpointer; log every 50th step.",
             cuda="Copy to pinned memory on a side stream and let another thread write it.",

@@ -2,9 +2,9 @@
 
 ## What it detects
 
-Time in which the GPU is idle while the thread that drives the step is inside a mutex, condition, semaphore, barrier or join
-call of the OS runtime: it waits for another thread of the process. Sleeps are `host-python-work`; the interpreter's own lock
-is `gil-contention`.
+Time in which the GPU is idle while the thread that drives the step is inside a mutex, condition, semaphore, barrier
+or join call of the OS runtime: it waits for another thread of the process. Sleeps are `host-python-work`; the
+interpreter's own lock is `gil-contention`.
 
 ## Why it costs time
 
@@ -17,8 +17,8 @@ Depends on what the lock protects: shorten what is done while holding it rather 
 
 ## When it is a false alarm
 
-- Autograd: the main thread waits while a second thread launches backward. Waits during which another thread launches are
-  left out.
+- Autograd: the main thread waits while a second thread launches backward. Waits during which another thread launches
+  are left out.
 - A queue between loader and step: name the range (`data_load`), and it is counted as loading.
 
 ## Thresholds
@@ -32,10 +32,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -48,18 +48,22 @@ TEXTS = {
     "en": Texts(
         title="The thread that runs the step waits for another thread",
         says={
-            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the step's thread waits in {call}",
+            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the step's thread waits "
+            "in {call}",
             "where": "{value:pct} of it is in {range}",
             "hot": "Samples of the other threads are mostly in {symbols}",
         },
         fix=Fix(
             title="Find who holds the lock, and hold it shorter",
-            pytorch="Look at the waiting call's backtrace (collect with --osrt-file-access or --cudabacktrace, and CPU samples): "
+            pytorch="Look at the waiting call's backtrace (collect with --osrt-file-access or --cudabacktrace, and "
+            "CPU samples): "
             "a queue's producer needs more workers; a lock shared with logging or metrics should protect less; set "
             "OMP_NUM_THREADS and torch.set_num_threads to the cores that each process really has.",
-            jax="Look at the waiting call's backtrace; let the input pipeline produce ahead, and limit the host threads "
+            jax="Look at the waiting call's backtrace; let the input pipeline produce ahead, and limit the host "
+            "threads "
             "(OMP_NUM_THREADS) to the cores that are there.",
-            cuda="Look at the waiting call's backtrace; give each thread buffers of its own, and hold locks only for the "
+            cuda="Look at the waiting call's backtrace; give each thread buffers of its own, and hold locks only for "
+            "the "
             "hand-over.",
             safety="manual",
         ),

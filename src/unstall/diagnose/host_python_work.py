@@ -2,9 +2,9 @@
 
 ## What it detects
 
-Time in which the GPU is idle while the host makes no CUDA call for at least 1 ms, and is not loading, saving, waiting for
-a lock or for the interpreter: Python or NumPy work inside the step (metrics, augmentation, string handling, building masks
-in a loop), or a `sleep`.
+Time in which the GPU is idle while the host makes no CUDA call for at least 1 ms, and is not loading, saving, waiting
+for a lock or for the interpreter: Python or NumPy work inside the step (metrics, augmentation, string handling,
+building masks in a loop), or a `sleep`.
 
 ## Why it costs time
 
@@ -12,8 +12,8 @@ As long as the host computes, nothing is launched. Once the GPU has finished wha
 
 ## How safe
 
-Moving work to another thread, to the GPU or out of the step does not change the training, if its result is not needed in the
-same step. Doing it less often changes what you see.
+Moving work to another thread, to the GPU or out of the step does not change the training, if its result is not needed
+in the same step. Doing it less often changes what you see.
 
 ## When it is a false alarm
 
@@ -23,8 +23,9 @@ same step. Doing it less often changes what you see.
 
 ## Thresholds
 
-1 ms without a CUDA call: an eager framework issues dozens of operations in that time, and the Python of an optimizer step
-over a few hundred parameters stays below. Shorter pauses are counted as launching. At least 2 % of the step.
+1 ms without a CUDA call: an eager framework launches dozens of operations in that time, and the Python of an
+optimizer step over a few hundred parameters stays below. Shorter pauses are counted as launching. At least 2 % of the
+step.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from collections.abc import Iterator
 from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -48,7 +50,8 @@ TEXTS = {
         title="Host work between launches leaves the GPU idle",
         titles={"sleep": "The host sleeps while the GPU is idle"},
         says={
-            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host works without launching, "
+            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host works without "
+            "launching, "
             "in stretches of 1 ms and more",
             "seldom": "{value:pct} of the steady steps do it; over all of them it adds {cost:ms} a step",
             "where": "{value:pct} of it is in {range}",
@@ -58,12 +61,15 @@ TEXTS = {
         },
         fix=Fix(
             title="Take the work out of the step",
-            pytorch="Do it on the GPU (torch instead of NumPy), in the DataLoader's workers, in a thread, or every 50th step; "
-            "replace Python loops over tensors by tensor operations. What must stay can run after the launches of a step, "
+            pytorch="Do it on the GPU (torch instead of NumPy), in the DataLoader's workers, in a thread, or every "
+            "50th step; "
+            "replace Python loops over tensors by tensor operations. What must stay can run after the launches of a "
+            "step, "
             "while the GPU is busy.",
             jax="Move it into the jitted step, into the input pipeline, or run it every 50th step; JAX launches "
             "asynchronously, so do it after dispatching the step and before reading its results.",
-            cuda="Launch first, compute on the host afterwards while the GPU works; move what another thread can do to a "
+            cuda="Launch first, compute on the host afterwards while the GPU works; move what another thread can do "
+            "to a "
             "thread.",
             safety="manual",
         ),

@@ -33,7 +33,8 @@ bf16, A100: 153), so memory traffic sets their time."""
 ARITHMETIC = (FP32_GEMM, TENSOR_GEMM, GEMM, CONV, ATTENTION)
 
 _TENSOR = (
-    r"tf32|bf16|fp16|f16|fp8|e4m3|e5m2|s8s8|i8i8|tensor ?op|_s?(884|1688|16816|16832)|(?<!x)mma_|hmma|wgmma|gmma|nvjet|hgemm|"
+    r"tf32|bf16|fp16|f16|fp8|e4m3|e5m2|s8s8|i8i8|tensor "
+    "?op|_s?(884|1688|16816|16832)|(?<!x)mma_|hmma|wgmma|gmma|nvjet|hgemm|"
     r"__half|bfloat16|half_t"
 )
 """Marks of tensor cores in GEMM names: operand types, instruction shapes (``s1688``), cuBLAS 12's ``nvjet``."""
@@ -110,7 +111,10 @@ def short(name: str, width: int = 60) -> str:
     if inner and "cutlass" in name:
         return inner.group(1)[:width]
     plain = re.sub(r"<unnamed>::|\(anonymous namespace\)::|^void ", "", name)
-    functor = re.search(r"(\w+Functor\w*|\w+_kernel_cuda|\w+KernelImpl|\w+_kernel(?!_impl_nocast)(?:_impl)?(?=[<(]))", plain.partition("<")[2])
+    functor = re.search(
+        r"(\w+Functor\w*|\w+_kernel_cuda|\w+KernelImpl|\w+_kernel(?!_impl_nocast)(?:_impl)?(?=[<(]))",
+        plain.partition("<")[2],
+    )
     head = re.split(r"[<(]", plain, maxsplit=1)[0].rpartition("::")[2] or plain
     text = f"{head} ({functor.group(1)})" if functor and "elementwise" in head else head
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,32 +1,33 @@
-"""The host cannot issue work as fast as the GPU does it.
+"""The host cannot launch work as fast as the GPU does it.
 
 ## What it detects
 
-A step of many short operations in which the GPU idles while the host is inside launch calls or between them, in stretches
-too short to be work of its own (under 1 ms without a CUDA call): framework dispatch, Python, autograd.
+A step of many short operations in which the GPU idles while the host is inside launch calls or between them, in
+stretches too short to be work of its own (under 1 ms without a CUDA call): framework dispatch, Python, autograd.
 
 ## Why it costs time
 
-Eager PyTorch needs 5 to 15 µs of one CPU core for each operation, however small. A kernel of 2 µs leaves the GPU idle for
-the rest. The step then takes (launches) × (µs a launch), and a faster GPU changes nothing.
+Eager PyTorch needs 5 to 15 µs of one CPU core for each operation, however small. A kernel of 2 µs leaves the GPU idle
+for the rest. The step then takes (launches) × (µs a launch), and a faster GPU changes nothing.
 
 ## How safe
 
-A CUDA graph replays the same kernels on the same addresses: same results, but shapes must not change, inputs must be copied
-into fixed buffers, and nothing in the graph may wait for the device. `torch.compile` fuses operations, which changes
-rounding in the last bits.
+A CUDA graph replays the same kernels on the same addresses: same results, but shapes must not change, inputs must be
+copied into fixed buffers, and nothing in the graph may wait for the device. `torch.compile` fuses operations, which
+changes rounding in the last bits.
 
 ## When it is a false alarm
 
-- **The profiler itself**: tracing makes each call 2 to 9 µs longer, and launch-heavy steps 1.4 to 1.9 times. The figures in
-  the evidence say how much of the step that is; give the real step time with `--unprofiled-ms` to be sure.
+- **The profiler itself**: tracing makes each call 2 to 9 µs longer, and launch-heavy steps 1.4 to 1.9 times. The
+  figures in the evidence say how much of the step that is; give the real step time with `--unprofiled-ms` to be sure.
 - A busy machine or a slow core: the same script launches faster elsewhere.
 
 ## Thresholds
 
-At least 20 operations a step (fewer cannot add up: 20 × 15 µs is 0.3 ms) and 5 % of the step idle in short stretches. The
-prediction launches each step as one CUDA graph: 0.33 µs between nodes, as measured for 1,033 nodes on an H200. Host time
-inside the step that other findings explain (waits for the GIL, for locks or files, long stretches of Python) stays in.
+At least 20 operations a step (fewer cannot add up: 20 × 15 µs is 0.3 ms) and 5 % of the step idle in short stretches.
+The prediction launches each step as one CUDA graph: 0.33 µs between nodes, as measured for 1,033 nodes on an H200.
+Host time inside the step that other findings explain (waits for the GIL, for locks or files, long stretches of
+Python) stays in.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import ADD, US, Trace, launches, steps
 
@@ -55,20 +57,23 @@ TEXTS = {
     "en": Texts(
         title="Launching limits: {count:n} operations a step, {each:us} of host time each",
         says={
-            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host issues work",
+            "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host launches work",
             "rate": "{count:n} operations a step: {each:us} of host time and {work:us} of GPU time each",
             "known": "Under the profiler the step takes {step:ms}, without it {value:ms}: predictions start there",
-            "traced": "Tracing slows launching itself: of {step:ms} under the profiler about {value:ms} would remain without "
+            "traced": "Tracing slows launching itself: of {step:ms} under the profiler about {value:ms} would remain "
+            "without "
             "it ({low:ms} to {high:ms}); give the real step time with --unprofiled-ms",
             "syncs": "{value:n} waits a step stand in the way of one graph for the whole step",
             "hot": "Samples meanwhile are mostly in {symbols}",
         },
         fix=Fix(
             title="Launch less: CUDA graphs or torch.compile",
-            pytorch="Try torch.compile(model, mode='reduce-overhead') first: it fuses and uses CUDA graphs. By hand: capture "
+            pytorch="Try torch.compile(model, mode='reduce-overhead') first: it fuses and uses CUDA graphs. By hand: "
+            "capture "
             "the step with torch.cuda.graph, or make_graphed_callables for parts. Larger batches, fused optimizers and "
             "channels of one large matmul instead of many small ones help as well. Waits (.item()) must go first.",
-            jax="Put the whole step into one jax.jit, with donated buffers; use lax.scan over micro-steps, and keep Python "
+            jax="Put the whole step into one jax.jit, with donated buffers; use lax.scan over micro-steps, and keep "
+            "Python "
             "out of the loop.",
             cuda="Capture the launches of a step into a CUDA graph (cudaStreamBeginCapture) and replay it; fuse small "
             "kernels.",
@@ -80,7 +85,7 @@ TEXTS = {
 
 
 def check(case: Case) -> Iterator[Hit]:
-    """Idle time while the host issues a step of many operations."""
+    """Idle time while the host launches a step of many operations."""
     count = case.ops.height / case.count
     when = _when(case)
     cost = case.per_step(when)
@@ -113,7 +118,11 @@ def _kept(case: Case) -> int:
     body = launched.agg(pl.col("start").min(), pl.col("end").max())
     others = [case.host_time[name] for name in OTHERS]
     waiting = case.host_time["lock_wait"]
-    others += [intervals.intersect(case.host_time["python_cpu"], case.long_host), case.locks(waiting), case.sleeps(waiting)]
+    others += [
+        intervals.intersect(case.host_time["python_cpu"], case.long_host),
+        case.locks(waiting),
+        case.sleeps(waiting),
+    ]
     inside = intervals.intersect(intervals.union(body["start"], body["end"]), intervals.merge(*others))
     return round(case.host_per_step(inside))
 

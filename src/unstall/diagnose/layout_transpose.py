@@ -6,8 +6,8 @@ Layout conversions around convolutions: `nchwToNhwc`, `nhwcToNchw`, cuDNN's tens
 
 ## Why it costs time
 
-Tensor-core convolutions want channels last (NHWC). Given channels first (NCHW), cuDNN converts input, weights and output of
-each convolution: kernels that compute nothing and move every byte twice.
+Tensor-core convolutions want channels last (NHWC). Given channels first (NCHW), cuDNN converts input, weights and
+output of each convolution: kernels that compute nothing and move every byte twice.
 
 ## How safe
 
@@ -33,9 +33,11 @@ import polars as pl
 
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit, lead_ins, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import lead_ins, some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
-from unstall.diagnose.traces import MS, US, Trace, steps
+from unstall.diagnose.traces import US, Trace, steps
 
 CODE = "layout-transpose"
 TABLES = ("kernels",)
@@ -54,9 +56,11 @@ TEXTS = {
         },
         fix=Fix(
             title="Use channels last from end to end",
-            pytorch="model = model.to(memory_format=torch.channels_last), and the same for each input batch; keep bf16 or fp16 "
+            pytorch="model = model.to(memory_format=torch.channels_last), and the same for each input batch; keep "
+            "bf16 or fp16 "
             "autocast on, as fp32 convolutions gain less.",
-            jax="Use NHWC dimension numbers in lax.conv_general_dilated (Flax's default), and avoid transposes between layers.",
+            jax="Use NHWC dimension numbers in lax.conv_general_dilated (Flax's default), and avoid transposes "
+            "between layers.",
             cuda="Allocate tensors as NHWC and describe them so to cuDNN (CUDNN_TENSOR_NHWC), filters as KRSC.",
             trial="channels-last",
             patch="channels-last",
@@ -120,5 +124,6 @@ def _trace(t: Trace, convert: int) -> None:
                 if dur:
                     t.launch(name, at + (3 * k + j) * 20 * US, 10 * US, kernel_start=free, kernel_dur=dur - US)
                     free += dur
+        t.sync("stream", at + 650 * US, free + 5 * US)
 
-    steps(t, 10 * (600 * US + 2 * convert) + (0 if convert else MS // 100), body)
+    steps(t, 10 * (600 * US + 2 * convert) + 50 * US, body)

@@ -6,9 +6,9 @@ At least eight host-to-device copies of up to 64 kB in one step whose calls, pre
 
 ## Why it costs time
 
-A small copy is all overhead: 64 kB need 1 to 5 µs on the link, while preparing and issuing the copy takes the host 10 to
-30 µs, and from pageable memory it waits for the result as well. Fifty of them are a millisecond in which nothing else is
-launched.
+A small copy is all overhead: 64 kB need 1 to 5 µs on the link, while preparing and issuing the copy takes the host 10
+to 30 µs, and from pageable memory it waits for the result as well. Fifty of them are a millisecond in which nothing
+else is launched.
 
 ## How safe
 
@@ -21,9 +21,9 @@ Safe: the same bytes arrive, in one copy instead of many.
 
 ## Thresholds
 
-64 kB is where a copy's own time on a PCIe link reaches the order of the call's: what is below is limited by calls. (The
-`cuda_memcpy_sync` rule of `nsys analyze` draws its line for host-to-device copies at the same size.) Eight a step leaves
-out the two to five tensors of an ordinary batch. At least 2 % of the step.
+64 kB is where a copy's own time on a PCIe link reaches the order of the call's: what is below is limited by calls.
+(The `cuda_memcpy_sync` rule of `nsys analyze` draws its line for host-to-device copies at the same size.) Eight a
+step leaves out the two to five tensors of an ordinary batch. At least 2 % of the step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
-from unstall.diagnose.case import Case, Hit, lead_ins, some_of, spans
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import lead_ins, some_of, spans
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -56,12 +58,14 @@ TEXTS = {
         },
         fix=Fix(
             title="Gather small values and copy them once, or make them on the GPU",
-            pytorch="Collate the batch on the host into few tensors (torch.stack, one packed buffer) and copy once with "
-            ".to(device, non_blocking=True); create constants, masks and positions with device=... instead of copying them; "
+            pytorch="Collate the batch on the host into few tensors (torch.stack, one packed buffer) and copy once "
+            "with "
+            ".to(device, non_blocking=True); create constants, masks and positions with device=... instead of "
+            "copying them; "
             "keep scalars such as the learning rate on the host or in a device tensor that is updated in place.",
             jax="Pass one pytree per step and let jax.device_put move it at once; build constants inside the jitted "
             "function.",
-            cuda="Pack the values into one pinned buffer and issue one cudaMemcpyAsync, or pass small values as kernel "
+            cuda="Pack the values into one pinned buffer and make one cudaMemcpyAsync, or pass small values as kernel "
             "arguments.",
         ),
     )

@@ -2,14 +2,15 @@
 
 ## What it detects
 
-Host-to-device copies whose source is pageable memory (ordinary `malloc` memory, an unpinned tensor), where nothing hides
-them: time in which the device only copies, and time in which it idles while the host is inside the copy call.
+Host-to-device copies whose source is pageable memory (ordinary `malloc` memory, an unpinned tensor), where nothing
+hides them: time in which the device only copies, and time in which it idles while the host is inside the copy call.
 
 ## Why it costs time
 
-The GPU can only read pinned memory by itself. Pageable memory is first copied by the CPU, piece by piece, into a pinned
-staging buffer: slower than the link, and the call returns only when the last piece has left. `non_blocking=True` changes
-nothing about that. A pinned copy runs at the link's rate, returns at once, and can run while the GPU computes.
+The GPU can only read pinned memory by itself. Pageable memory is first copied by the CPU, piece by piece, into a
+pinned staging buffer: slower than the link, and the call returns only when the last piece has left.
+`non_blocking=True` changes nothing about that. A pinned copy runs at the link's rate, returns at once, and can run
+while the GPU computes.
 
 ## How safe
 
@@ -23,9 +24,9 @@ stream needs an event between the copy and its first use, or the kernel reads a 
 
 ## Thresholds
 
-At least 2 % of the step exposed. The pinned rate in the prediction is that of the capture's own pinned copies of 4 MB and
-more; without any, what ×16 links reach in practice: 55 GB/s on PCIe 5, 25 on PCIe 4, 12 on PCIe 3, down to 1/1.6 of it in
-the pessimistic bound.
+At least 2 % of the step exposed. The pinned rate in the prediction is that of the capture's own pinned copies of 4 MB
+and more; without any, what ×16 links reach in practice: 55 GB/s on PCIe 5, 25 on PCIe 4, 12 on PCIe 3, down to 1/1.6
+of it in the pessimistic bound.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ import polars as pl
 
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
@@ -57,10 +59,13 @@ TEXTS = {
         },
         fix=Fix(
             title="Pin the source memory and copy the next batch while this one is computed",
-            pytorch="Pass pin_memory=True to the DataLoader (or allocate with tensor.pin_memory() once and reuse it), copy "
-            "with .to(device, non_blocking=True) on a side torch.cuda.Stream one step ahead, and let the compute stream "
+            pytorch="Pass pin_memory=True to the DataLoader (or allocate with tensor.pin_memory() once and reuse "
+            "it), copy "
+            "with .to(device, non_blocking=True) on a side torch.cuda.Stream one step ahead, and let the compute "
+            "stream "
             "wait for it (wait_stream) before use.",
-            jax="Call jax.device_put on the next batch before the current step is waited for; keep inputs in buffers that "
+            jax="Call jax.device_put on the next batch before the current step is waited for; keep inputs in buffers "
+            "that "
             "are reused, and prefer a loader that yields device arrays.",
             cuda="Allocate the source with cudaHostAlloc (or cudaHostRegister it once), copy with cudaMemcpyAsync on a "
             "second stream, record an event behind the copy and let the compute stream wait for it.",
@@ -86,7 +91,9 @@ def check(case: Case) -> Iterator[Hit]:
         lines=(
             line("exposed", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
             line("moved", moved, "bytes", "copies", count=count, rate=moved / max(took, 1) * 1e9),
-            line("seen" if rate.seen else "link", rate.usual, "bytes/s", "copies" if rate.seen else "", gpu=case.gpu_name),
+            line(
+                "seen" if rate.seen else "link", rate.usual, "bytes/s", "copies" if rate.seen else "", gpu=case.gpu_name
+            ),
         ),
         range=case.range_of_ops(rows),
         change=Change(**copies.ahead(case, rows, rate)),
@@ -106,7 +113,9 @@ def silent(t: Trace) -> None:
     """The same bytes from pinned memory, in 2 ms while the step before is computed."""
 
     def body(i: int, at: int) -> None:
-        t.copy("HtoD", at, 10 * US, source="pinned", copy_start=at + 100 * US, copy_dur=2 * MS, bytes=100 << 20, stream=13)
+        t.copy(
+            "HtoD", at, 10 * US, source="pinned", copy_start=at + 100 * US, copy_dur=2 * MS, bytes=100 << 20, stream=13
+        )
         t.launch(GEMM, at + 50 * US, 10 * US, kernel_dur=4900 * US)
 
     steps(t, 5 * MS, body)

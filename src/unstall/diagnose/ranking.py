@@ -1,13 +1,15 @@
 """From hits to findings: predicted, ranked by what they would gain, repeats merged, overlaps named.
 
-In: a rule's :class:`~unstall.diagnose.case.Hit` s of one case. Out: :class:`~unstall.model.Finding` s, in the order in
+In: a rule's :class:`~unstall.diagnose.hit.Hit` s of one case. Out: :class:`~unstall.model.Finding` s, in the order in
 which they are worth acting on.
 
 The order is the predicted gain as a share of the step. Three corrections, because a prediction says what a remedy does
 and not what the cause is:
 
-- What is **general** gives way to what is specific: one launch for the whole step also hides an optimizer that launches
-  a kernel a parameter, so ``launch-bound`` stands behind a specific finding that brings at least half as much.
+- What is **general** gives way to what is specific. One launch for the whole step also hides an optimizer that
+  launches a kernel a parameter, and a wait removed also hides 4 ms of logging that follows it: ``launch-bound``
+  stands behind whatever brings at least half as much, ``blocking-sync`` behind what the host does instead of
+  launching.
 - A gain that **no replay** could tell (a capture without steps) counts half of the cost: an upper bound, not a figure.
 - ``compute-bound`` gains nothing and still comes first where nothing else is worth at least :data:`WORTH`.
 """
@@ -23,7 +25,8 @@ import numpy as np
 from unstall.analyze import intervals
 from unstall.analyze.replay import Prediction
 from unstall.diagnose import texts
-from unstall.diagnose.case import Case, Hit
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.registry import Rule
 from unstall.model import Evidence, Finding, Where
 
@@ -37,7 +40,9 @@ SMALL = 0.05
 """Costs below this share of a step whose end gains nothing (:data:`NOTHING_GAINED`) are not mentioned."""
 NOTHING_GAINED = 0.01
 UNPREDICTED = 0.5
-GENERAL = "launch-bound"
+GENERAL = {"launch-bound": 2, "blocking-sync": 1}
+"""Findings whose remedy hides other causes, and how general they are."""
+GIVES_WAY = 0.5
 COMMON = 0.25
 """Share of the smaller one that two findings must have in common to be called overlapping."""
 _LEVELS = ("low", "medium", "high")
@@ -60,6 +65,7 @@ class Ranked:
     finding: Finding
     hit: Hit
     gain: float
+    on_host: bool
 
     @property
     def code(self) -> str:
@@ -73,6 +79,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
     if rule.code != "compute-bound" and gain < NOTHING_GAINED and case.share(hit.cost_ns) < SMALL:
         return None
     told = rule.texts(case.language)
+    told = texts.of_whole(told, case.language) if case.whole else told
     facts = {"range": hit.range, "kernel": hit.kernel, "call": hit.call, "gpu": case.gpu_name, **hit.facts}
     made = Finding(
         code=rule.code,
@@ -89,7 +96,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         next_limit="" if predicted is None or hit.seldom else _common(case).get(predicted.limit, predicted.limit),
         main=not hit.side_note and gain >= NOISE,
     )
-    return Ranked(made, hit, gain)
+    return Ranked(made, hit, gain, rule.on_host)
 
 
 def _predicted(case: Case, hit: Hit) -> Prediction | None:
@@ -147,17 +154,19 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
 
 def _ordered(rows: list[Ranked]) -> list[Ranked]:
     place = {id(r): WORTH if r.code == "compute-bound" else r.gain for r in rows}
-    for row in rows:
-        if row.code == GENERAL:
-            specific = [r.gain for r in rows if _specific(r, row)]
-            place[id(row)] = min([row.gain, *(g * 0.999 for g in specific)])
+    for row in sorted(rows, key=lambda r: GENERAL.get(r.code, 0)):
+        specific = [place[id(r)] for r in rows if _specific(r, row)]
+        place[id(row)] = min([place[id(row)], *(p * 0.999 for p in specific)])
     return sorted(rows, key=lambda r: (not r.finding.main and r.code != "compute-bound", -place[id(r)]))
 
 
 def _specific(row: Ranked, general: Ranked) -> bool:
     """Whether a finding explains enough of what a general one would gain to come before it."""
+    level = GENERAL.get(general.code, 0)
+    fits = row.on_host or level == max(GENERAL.values())
     same = row.finding.where.process == general.finding.where.process
-    return same and row.finding.main and row.code not in (GENERAL, "compute-bound") and row.gain >= general.gain / 2
+    enough = row.finding.main and row.gain >= GIVES_WAY * general.gain
+    return same and fits and enough and row.code != "compute-bound" and GENERAL.get(row.code, 0) < level
 
 
 def _overlap(a: Ranked, b: Ranked) -> bool:

@@ -4,12 +4,14 @@ In: the package folder and the entry points of group ``unstall.rules``. Out: :cl
 one module with
 
 - a docstring: what it detects, why it costs time, how safe the remedy is, when it is a false alarm, its thresholds;
-- ``CODE``, ``TABLES`` (without these the rule cannot run), ``TEXTS`` (language → :class:`~unstall.diagnose.texts.Texts`);
+- ``CODE``, ``TABLES`` (without these the rule cannot run), ``TEXTS`` (language →
+  :class:`~unstall.diagnose.texts.Texts`);
 - ``check(case)``, which yields :class:`~unstall.diagnose.case.Hit` s, or one ``Skip``;
 - ``fires(t)`` and ``silent(t)``: fill an empty ``testing.TraceBuilder`` with a trace that has the fault, and one that
   has not;
-- optionally ``STEPS = False`` (also runs where no step was found), ``GPU = False`` (needs no device work), ``LAST = True``
-  (runs after the others), ``ONCE = True`` (looks at the whole capture, once), ``SIDE = "device"`` (not the host's doing).
+- optionally ``STEPS = False`` (also runs where no step was found), ``GPU = False`` (needs no device work), ``LAST =
+  True`` (runs after the others), ``ONCE = True`` (looks at the whole capture, once), ``SIDE = "device"`` (not the
+  host's doing).
 
 An entry point names such a module: ``[project.entry-points."unstall.rules"] my-rule = "my_package.my_rule"``.
 """

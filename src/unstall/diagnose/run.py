@@ -11,7 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from unstall.diagnose import ranking, registry
-from unstall.diagnose.case import Case, Hit, Skip, cases
+from unstall.diagnose.case import Case, cases
+from unstall.diagnose.hit import Hit, Skip
 from unstall.diagnose.ranking import Ranked
 from unstall.diagnose.registry import COLLECT, Rule
 from unstall.model import Analysis, NotChecked, Profile, Report, Warning_

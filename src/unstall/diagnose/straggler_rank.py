@@ -2,8 +2,9 @@
 
 ## What it detects
 
-Several ranks in one capture (several processes, or devices of one process): the k-th collective of each is matched, and the
-rank whose kernel starts last is the one that the others wait for. Reported where it is the same rank most of the time.
+Several ranks in one capture (several processes, or devices of one process): the k-th collective of each is matched,
+and the rank whose kernel starts last is the one that the others wait for. Reported where it is the same rank most of
+the time.
 
 ## Why it costs time
 
@@ -21,8 +22,8 @@ Nothing is changed by finding the reason on the late rank: compare its breakdown
 
 ## Thresholds
 
-The same rank last in at least 60 % of the collectives (by chance, two ranks would each be last in half), and a mean wait of
-2 % of the step or more.
+The same rank last in at least 60 % of the collectives (by chance, two ranks would each be last in half), and a mean
+wait of 2 % of the step or more.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze.intervals import Ints
-from unstall.diagnose.case import Case, Hit, Skip
+from unstall.diagnose.case import Case
+from unstall.diagnose.hit import Hit, Skip
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 from unstall.model import pid_of
@@ -59,8 +61,10 @@ TEXTS = {
         },
         fix=Fix(
             title="Find what is different on the late rank",
-            pytorch="Compare its breakdown with another rank's (unstall ranks DIR, unstall compare): uneven batch sizes or "
-            "sequence lengths (bucket them, DistributedSampler), a slower loader or disk, logging and checkpoints on rank 0 "
+            pytorch="Compare its breakdown with another rank's (unstall ranks DIR, unstall compare): uneven batch "
+            "sizes or "
+            "sequence lengths (bucket them, DistributedSampler), a slower loader or disk, logging and checkpoints on "
+            "rank 0 "
             "only, another process on its GPU, CPU affinity.",
             safety="manual",
         ),

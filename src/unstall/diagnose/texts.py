@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from unstall.model import Evidence, FixText
@@ -70,6 +70,22 @@ def line(key: str, value: float | None = None, unit: str = "", source: str = "",
     return Line(key, value, unit, source, {"value": value, **facts})
 
 
+_WHOLE = {"en": ((" of a {step:ms} step", " of the {step:ms} captured"), (" a step", " in all"))}
+"""What a template says instead where the whole capture counts as one step."""
+
+
+def of_whole(told: Texts, language: str) -> Texts:
+    """The texts for a capture without steps."""
+
+    def fit(template: str) -> str:
+        for stepwise, whole in _WHOLE.get(language, _WHOLE["en"]):
+            template = template.replace(stepwise, whole)
+        return template
+
+    says, titles = ({k: fit(v) for k, v in texts.items()} for texts in (told.says, told.titles))
+    return replace(told, title=fit(told.title), says=says, titles=titles)
+
+
 def choose(texts: Mapping[str, Texts], language: str) -> Texts:
     """The texts in ``language``, else in English."""
     return texts.get(language) or texts["en"]
@@ -109,7 +125,7 @@ def ms(ns: float) -> str:
 
 
 def _us(ns: float) -> str:
-    return f"{_figures(ns / 1e3)} µs"
+    return f"{_figures(ns / 1e3)} µs" if ns < 999_500 else ms(ns)
 
 
 def _pct(fraction: float) -> str:

@@ -2,14 +2,14 @@
 
 ## What it detects
 
-Softmax kernels between two matrix products, with nothing but elementwise kernels (scale, mask, dropout) in between, forward
-and backward: attention that is computed step by step.
+Softmax kernels between two matrix products, with nothing but elementwise kernels (scale, mask, dropout) in between,
+forward and backward: attention that is computed step by step.
 
 ## Why it costs time
 
-The scores are a matrix of (sequence × sequence) for each head. Written out, it goes to memory and back after each of the
-four or five kernels; a fused kernel (FlashAttention) keeps it on the chip. For long sequences this traffic is most of
-attention's time (Dao et al., NeurIPS 2022), and it takes quadratic memory besides.
+The scores are a matrix of (sequence × sequence) for each head. Written out, it goes to memory and back after each of
+the four or five kernels; a fused kernel (FlashAttention) keeps it on the chip. For long sequences this traffic is
+most of attention's time (Dao et al., NeurIPS 2022), and it takes quadratic memory besides.
 
 ## How safe
 
@@ -17,14 +17,16 @@ The same formula, summed in another order: results differ in the last bits. Drop
 
 ## When it is a false alarm
 
-- Softmax between products that is no attention (a gating network, a mixture of experts with few experts): the kernels are
-  small there, and so is the gain.
+- Softmax between products that is no attention (a gating network, a mixture of experts with few experts): the kernels
+  are small there, and so is the gain.
 - You need the attention weights themselves.
 
 ## Thresholds
 
-At least 2 % of the step in the kernels between the products. The prediction takes those kernels and their launches out and
-leaves the products as they are: a lower bound of the gain, since a fused kernel spares the products' own traffic as well.
+At least 2 % of the step in the kernels between the products, and two such blocks a step (a classifier has one softmax
+of its own between its last product and backward's first). The prediction takes those kernels and their launches out
+and leaves the products as they are: a lower bound of the gain, since a fused kernel spares the products' own traffic
+as well.
 """
 
 from __future__ import annotations
@@ -32,14 +34,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze.intervals import Ints
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit, lead_ins, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import lead_ins, some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, GEMM, US, Trace, steps
+
+Bools = npt.NDArray[np.bool_]
 
 CODE = "unfused-attention"
 TABLES = ("kernels",)
@@ -50,19 +57,26 @@ SHARE = 0.02
 REACH = 5
 """Kernels looked at on either side of a softmax: scale, mask, cast, dropout and a copy fit in between."""
 
+BLOCKS = 2
+"""Blocks a step: one alone is a classifier's own softmax, from its last product through the loss to the first of
+backward."""
+
 TEXTS = {
     "en": Texts(
         title="Attention is computed step by step, through memory",
         says={
-            "share": "{value:ms} of a {step:ms} step ({share:pct}) are softmax, scaling, masking and dropout between the "
+            "share": "{value:ms} of a {step:ms} step ({share:pct}) are softmax, scaling, masking and dropout between "
+            "the "
             "matrix products of attention",
             "blocks": "{value:n} times a step: product, softmax, product, one kernel each",
             "products": "The products themselves take {value:ms} a step",
         },
         fix=Fix(
             title="Use fused attention",
-            pytorch="torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal) instead of "
-            "softmax(q @ k.T) @ v; in transformers models attn_implementation='sdpa'. bf16 or fp16 inputs get the fastest "
+            pytorch="torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal) "
+            "instead of "
+            "softmax(q @ k.T) @ v; in transformers models attn_implementation='sdpa'. bf16 or fp16 inputs get the "
+            "fastest "
             "kernels; pass is_causal=True instead of a mask where it is one.",
             jax="jax.nn.dot_product_attention(..., implementation='cudnn').",
             cuda="Use FlashAttention or cuDNN's fused attention graph.",
@@ -78,8 +92,10 @@ def check(case: Case) -> Iterator[Hit]:
     rows = case.ops.filter((pl.col("table") == "kernels") & (pl.col("kind") == "kernel"))
     if not rows.filter(pl.col("family") == kernels.SOFTMAX).height:
         return
-    rows = rows.sort("device", "stream", "start")
+    rows = rows.sort("device", "context", "stream", "step", "start")
     between, products, blocks = _blocks(rows)
+    if blocks < BLOCKS * case.count:
+        return
     found, around = rows[between], rows[products]
     cost = float(found["dur"].sum()) / case.count
     if case.share(cost) < SHARE:
@@ -106,24 +122,25 @@ def check(case: Case) -> Iterator[Hit]:
 
 
 def _blocks(rows: pl.DataFrame) -> tuple[Ints, Ints, int]:
-    """Positions of kernels between the products of attention, of those products, and how many softmaxes there are.
+    """Positions of kernels between the products of attention, of those products, and how many such blocks there are.
 
-    ``rows`` are kernels in order of stream and start. From each softmax, walk outwards over elementwise kernels to a GEMM
-    on either side; without one on both sides it is no attention.
+    ``rows`` are kernels in order of stream and start. From each softmax, walk outwards over elementwise kernels to a
+    GEMM on either side; without one on both sides it is no attention.
     """
     family = rows["family"].to_numpy()
-    lane = rows.select(pl.struct("device", "context", "stream").rank("dense")).to_series().to_numpy()
+    lane = rows.select(pl.struct("device", "context", "stream", "step").rank("dense")).to_series().to_numpy()
     at = np.flatnonzero(family == kernels.SOFTMAX)
     gemm = np.isin(family, kernels.GEMMS)
     passed = np.isin(family, (kernels.ELEMENTWISE, kernels.SOFTMAX, kernels.REDUCTION))
     left, right = (_walk(at, way, gemm, passed, lane) for way in (-1, 1))
     both = (left >= 0) & (right >= 0)
-    inside = [np.arange(a + 1, b) for a, b in zip(left[both], right[both], strict=True)]
+    pairs = np.unique(np.stack((left[both], right[both])), axis=1)
+    inside = [np.arange(a + 1, b) for a, b in pairs.T.tolist()]
     positions = np.unique(np.concatenate(inside)) if inside else np.empty(0, np.int64)
-    return positions, np.unique(np.concatenate((left[both], right[both]))), int(both.sum())
+    return positions, np.unique(pairs), pairs.shape[1]
 
 
-def _walk(at: Ints, way: int, gemm: Ints, passed: Ints, lane: Ints) -> Ints:
+def _walk(at: Ints, way: int, gemm: Bools, passed: Bools, lane: Ints) -> Ints:
     """For each start the position of the first GEMM in a direction within reach, over passable kernels; -1 for none."""
     out, here = np.full(len(at), -1, np.int64), at.copy()
     for _ in range(REACH):
@@ -155,5 +172,7 @@ def _trace(t: Trace, layer: tuple[str, ...], last: tuple[str, ...] = ()) -> None
     def body(i: int, at: int) -> None:
         for k, name in enumerate(names):
             t.launch(name, at + k * 15 * US, 8 * US, kernel_start=at + 20 * US + k * 200 * US, kernel_dur=198 * US)
+        end = len(names) * 200 * US + 20 * US
+        t.sync("stream", at + len(names) * 15 * US + 20 * US, at + end)
 
-    steps(t, len(names) * 200 * US, body)
+    steps(t, len(names) * 200 * US + 40 * US, body)

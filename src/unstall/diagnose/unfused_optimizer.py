@@ -2,17 +2,19 @@
 
 ## What it detects
 
-Optimizer steps (a range named after it, or the kernels that only optimizers use: `addcdiv`, `lerp`, `addcmul`) of at least
-30 small elementwise launches that are neither multi-tensor (`foreach`) nor fused.
+Optimizer steps (a range named after it, or the kernels that only optimizers use: `addcdiv`, `lerp`, `addcmul`) of at
+least 30 small elementwise launches that are neither multi-tensor (`foreach`) nor fused.
 
 ## Why it costs time
 
-A loop over parameters launches 2 to 12 kernels for each; a network of 200 tensors makes 2,000 launches of a few µs of work
-and 10 µs of host time. A fused optimizer updates all of them in a handful of kernels, and reads each tensor once.
+A loop over parameters launches 2 to 12 kernels for each; a network of 200 tensors makes 2,000 launches of a few µs of
+work and 10 µs of host time. A fused optimizer updates all of them in a handful of kernels, and reads each tensor
+once.
 
 ## How safe
 
-The same update, possibly rounded differently in the last bit. `fused=True` needs parameters on one device, in floating point.
+The same update, possibly rounded differently in the last bit. `fused=True` needs parameters on one device, in
+floating point.
 
 ## When it is a false alarm
 
@@ -21,10 +23,10 @@ The same update, possibly rounded differently in the last bit. `fused=True` need
 
 ## Thresholds
 
-30 launches a step: a multi-tensor optimizer needs fewer than that for hundreds of parameters. At least 2 % of the step. In
-the prediction one launch is left; it takes the kernels' time less 1.5 µs each for starting up, scaled by 7 tensor accesses
-(read weight, gradient and two moments, write three) over 3 accesses for each kernel of an update, at most 1. Host time
-between the launches goes, but 150 µs stay for the fused step's own Python.
+30 launches a step: a multi-tensor optimizer needs fewer than that for hundreds of parameters. At least 2 % of the
+step. In the prediction one launch is left; it takes the kernels' time less 1.5 µs each for starting up, scaled by 7
+tensor accesses (read weight, gradient and two moments, write three) over 3 accesses for each kernel of an update, at
+most 1. Host time between the launches goes, but 150 µs stay for the fused step's own Python.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
-from unstall.diagnose.case import Case, Hit, contains, some_of
+from unstall.diagnose.case import Case
+from unstall.diagnose.events import contains, some_of
+from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, GEMM, MS, US, Trace, launches, steps
 
@@ -46,7 +50,10 @@ TABLES = ("kernels", "api")
 
 LAUNCHES = 30
 SHARE = 0.02
-RANGE = r"(?i)optim|(^|[^a-z])opt($|[^a-z])|(^|[^a-z])(sgd|adam\w*|update_params|apply_grad\w*|param_update)($|[^a-z])|옵티마이저|최적화"
+RANGE = (
+    r"(?i)optim|(^|[^a-z])opt($|[^a-z])|(^|[^a-z])(sgd|adam\w*|update_params|apply_grad\w*|param_update)($|[^a-z])|"
+    r"옵티마이저|최적화"
+)
 SIGNATURE = r"(?i)addcdiv|addcmul|lerp"
 START_NS = 1_500
 ACCESSES = 7
@@ -62,10 +69,12 @@ TEXTS = {
         },
         fix=Fix(
             title="Use a fused optimizer",
-            pytorch="Pass fused=True to torch.optim.AdamW, Adam or SGD (or foreach=True where parameters are not all on one "
+            pytorch="Pass fused=True to torch.optim.AdamW, Adam or SGD (or foreach=True where parameters are not all "
+            "on one "
             "device); replace a loop over parameters by torch._foreach_ functions or the built-in optimizer; "
             "clip_grad_norm_(foreach=True).",
-            jax="Apply the update inside jax.jit, with optax.flatten around the transformation for many small parameters.",
+            jax="Apply the update inside jax.jit, with optax.flatten around the transformation for many small "
+            "parameters.",
             cuda="Update all tensors in one launch: pack them into one buffer, or pass a table of pointers "
             "(multi-tensor apply).",
             trial="fused-optimizer",
@@ -105,7 +114,9 @@ def check(case: Case) -> Iterator[Hit]:
 
 def _optimizer(case: Case) -> pl.DataFrame:
     """Kernels launched in the optimizer's range; without one, those between a step's first and last telling kernel."""
-    ops = case.ops.filter((pl.col("kind") == "kernel") & pl.col("api_start").is_not_null() & pl.col("graph_node").is_null())
+    ops = case.ops.filter(
+        (pl.col("kind") == "kernel") & pl.col("api_start").is_not_null() & pl.col("graph_node").is_null()
+    )
     named = case.call_ranges(RANGE)
     if len(named[0]):
         return ops.filter(pl.Series(contains(named, ops["api_start"].to_numpy()), dtype=pl.Boolean))
@@ -148,7 +159,9 @@ def fires(t: Trace) -> None:
 
 def silent(t: Trace) -> None:
     """Ten multi-tensor kernels of 60 µs."""
-    _trace(t, 10, "void at::native::<unnamed>::multi_tensor_apply_kernel<TensorListMetadata<(int)4>, FusedAdamMathFunctor>")
+    _trace(
+        t, 10, "void at::native::<unnamed>::multi_tensor_apply_kernel<TensorListMetadata<(int)4>, FusedAdamMathFunctor>"
+    )
 
 
 def _trace(t: Trace, count: int, name: str) -> None:

@@ -1,0 +1,58 @@
+"""What a rule hands back: a :class:`Hit`, or a :class:`Skip` where it could not decide.
+
+In: nothing. Out: two records, language and prediction still left out: ``ranking`` makes findings of hits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unstall.analyze.intervals import NOTHING, Ints, Union
+from unstall.analyze.replay import Change
+from unstall.diagnose.texts import Line
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a rule found.
+
+    Attributes:
+        cost_ns: what it costs a step, ns, in the capture.
+        lines: the evidence.
+        range, kernel, call: where.
+        change: what the remedy does to the step; the replay turns it into a prediction.
+        gain_ns: gain a step where no replay can tell (a whole-capture case, or what happens in few steps only).
+        seldom: it happens in a few steps only: the typical step is the step without it.
+        when: idle instants that it explains, to tell overlaps.
+        ops: ids of the device operations that it is about, to tell overlaps.
+        title, fix: key of another title or remedy in the rule's texts.
+        facts: values for the title's and the remedy's templates.
+        confidence: the most that may be claimed.
+        side_note: no gain worth acting on, whatever is predicted.
+    """
+
+    cost_ns: float
+    lines: tuple[Line, ...]
+    range: str | None = None
+    kernel: str | None = None
+    call: str | None = None
+    change: Change | None = None
+    gain_ns: float | None = None
+    seldom: bool = False
+    when: Union = NOTHING
+    ops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    title: str = ""
+    fix: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    confidence: str = "high"
+    side_note: bool = False
+
+
+@dataclass(frozen=True)
+class Skip:
+    """The rule could not decide: why, and how to collect what it needs."""
+
+    reason: str
