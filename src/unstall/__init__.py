@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstall import _version
 
-_STAGES = ("load", "analyze", "diagnose")
+_STAGES = ("load", "analyze", "diagnose", "collect")
 """Packages whose function of the same name is public."""
 
 _MODEL = (
@@ -33,6 +33,8 @@ _PUBLIC = {
     **dict.fromkeys(_MODEL, "unstall.model"),
     **dict.fromkeys(_ERRORS, "unstall.errors"),
     "report_of": "unstall.pipeline",
+    "Capture": "unstall.collect",
+    "CollectOptions": "unstall.collect",
     "explain": "unstall.diagnose",
     "annotate": "unstall.instrument",
     "step": "unstall.instrument",
@@ -49,6 +51,9 @@ __all__ = [*_PUBLIC, *_STAGES, "__version__"]  # noqa: PLE0604 (kept in one plac
 
 if TYPE_CHECKING:
     from unstall.analyze import analyze as analyze
+    from unstall.collect import Capture as Capture
+    from unstall.collect import CollectOptions as CollectOptions
+    from unstall.collect import collect as collect
     from unstall.diagnose import diagnose as diagnose
     from unstall.diagnose import explain as explain
     from unstall.errors import *  # noqa: F403

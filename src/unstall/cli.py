@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from unstall.errors import UnstallError
 from unstall.report import outputs
@@ -104,6 +105,100 @@ def demo(top: Top = 10, by: Rank = "total", **targets: str) -> None:
     from unstall.commands import demo as command
 
     command.run(targets, top=top, by=by)
+
+
+class _RunCommand(TyperCommand):
+    """``run``: options end where the program begins, and all between ``--nsys-args`` and ``--`` is one value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from unstall.commands.run import join_nsys_args
+
+        parsed: list[str] = super().parse_args(ctx, join_nsys_args(args))
+        return parsed
+
+
+@app.command(cls=_RunCommand, context_settings={"allow_interspersed_args": False})
+@with_outputs
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS]", help="What to run.")],
+    *,
+    auto: Annotated[bool, typer.Option("--auto", help="Ranges for PyTorch training without an edit.")] = False,
+    steps: Annotated[
+        str | None, typer.Option("--steps", metavar="A:B", help="Capture training steps A to B-1 only.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="DIR", help="Folder of the capture [unstall-out/NAME-TIME].")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an older capture in that folder.")] = False,
+    collector: Annotated[
+        Literal["auto", "nsys", "builtin"], typer.Option("--collector", help="nsys where it works, else built in.")
+    ] = "auto",
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="LIST", help="What nsys traces [cuda,nvtx,osrt,python-gil].")
+    ] = None,
+    sample: Annotated[
+        Literal["auto", "none", "process-tree", "system-wide"], typer.Option("--sample", help="CPU samples.")
+    ] = "auto",
+    gpu_metrics: Annotated[
+        str, typer.Option("--gpu-metrics", metavar="DEVICES", help="Sample GPU metrics of these devices.")
+    ] = "",
+    graph_nodes: Annotated[
+        bool, typer.Option("--graph-nodes", help="Every node of CUDA graphs; slows the program.")
+    ] = False,
+    delay: Annotated[float, typer.Option("--delay", min=0, metavar="S", help="Seconds before capturing.")] = 0,
+    duration: Annotated[
+        float, typer.Option("--duration", min=0, metavar="S", help="Seconds to capture; then the program is ended.")
+    ] = 0,
+    calibrate: Annotated[
+        float, typer.Option("--calibrate", min=0, metavar="S", help="First run S seconds without a profiler.")
+    ] = 0,
+    nsys_args: Annotated[
+        str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
+    ] = "",
+    keep_report: Annotated[
+        bool, typer.Option("--keep-report/--no-keep-report", help="Keep the .nsys-rep, which cannot be redacted.")
+    ] = True,
+    redact: Annotated[
+        bool, typer.Option("--redact/--no-redact", help="Take environment and names out of the .sqlite.")
+    ] = True,
+    top: Top = 10,
+    by: Rank = "total",
+    step: Step = None,
+    **targets: str,
+) -> None:
+    """Run a program, capture a profile of it, and report. Exits with the program's own code."""
+    from unstall.commands import run as implementation
+
+    options = implementation.asked(
+        auto=auto, steps=steps, output=output, force=force, collector=collector, trace=trace, sample=sample,
+        gpu_metrics=gpu_metrics, graph_nodes=graph_nodes, delay=delay, duration=duration, calibrate=calibrate,
+        nsys_args=nsys_args, keep_report=keep_report, redact=redact,
+    )  # fmt: skip
+    raise typer.Exit(implementation.run(command, targets, options=options, top=top, by=by, step=step))
+
+
+@app.command()
+def doctor(
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
+    ] = None,
+) -> None:
+    """Say what can be collected on this machine, what is missing, and the command that brings it."""
+    from unstall.commands import doctor as implementation
+
+    implementation.run(json)
+
+
+@app.command()
+def redact(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="An export (.sqlite).")],
+    output: Annotated[str, typer.Option("--output", metavar="CLEAN", help="Where the copy goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy a profile without environment variables, command lines, host and user names."""
+    from unstall.commands import redact as implementation
+
+    implementation.run(profile, output, force=force)
 
 
 def main() -> NoReturn:

@@ -1,0 +1,23 @@
+"""``unstall doctor``: what can be collected here, as text or JSON.
+
+In: where the JSON goes. Out: text on standard output, unless the JSON goes there.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from unstall.commands.files import STDOUT, emit, write
+
+
+def run(json_file: str | None) -> None:
+    """Look at this machine and say what was found."""
+    from unstall.collect.doctor import doctor, render
+
+    record = doctor()
+    if json_file == STDOUT:
+        emit(record.to_json())
+        return
+    if json_file:
+        write(json_file, record.to_json())
+    emit(render(record, min(100, shutil.get_terminal_size((100, 24)).columns)))

@@ -1,0 +1,116 @@
+"""``unstall run``: capture a program, report on the capture, and end as the program ended.
+
+In: the program's command, options as typed, where outputs go. Out: the program's own output as it comes, then the
+report; on standard error what happened meanwhile, and as the last line whose exit code this is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from unstall.commands.files import STDOUT
+from unstall.errors import UnstallError, UsageError
+
+if TYPE_CHECKING:
+    from unstall.collect import Capture, CollectOptions
+
+INTERRUPTED = 130
+NSYS_ARGS = "--nsys-args"
+
+
+def run(
+    command: Sequence[str],
+    targets: dict[str, str],
+    *,
+    options: CollectOptions,
+    top: int = 10,
+    by: Literal["total", "self", "gpu"] = "total",
+    step: str | None = None,
+) -> int:
+    """Run, capture, report. Returns the program's exit code."""
+    from unstall.collect import collect
+
+    with _program_output(aside=STDOUT in targets.values()):
+        try:
+            capture = collect(command, options, say=_say)
+        except KeyboardInterrupt:
+            _say("interrupted before the capture was complete: nothing was kept")
+            return INTERRUPTED
+    _where(capture)
+    if capture.sqlite is not None:
+        _report(capture.sqlite, targets, top=top, by=by, step=step)
+    _say(f"exit code {capture.exit_code} is the program's own ({Path(command[0]).name})")
+    return capture.exit_code
+
+
+def asked(**typed: Any) -> CollectOptions:
+    """Options as typed on the command line → :class:`~unstall.collect.CollectOptions`."""
+    from unstall.collect import CollectOptions
+    from unstall.instrument import parse_steps
+
+    steps, trace, output = typed.pop("steps"), typed.pop("trace"), typed.pop("output")
+    try:
+        return CollectOptions(
+            steps=parse_steps(steps) if steps else None,
+            trace=tuple(t.strip() for t in (trace or "").split(",") if t.strip()),
+            output=Path(output) if output else None,
+            nsys_args=tuple(shlex.split(typed.pop("nsys_args") or "")),
+            **typed,
+        )
+    except ValueError as error:
+        raise UsageError("--steps" if steps else NSYS_ARGS, str(error), "See unstall run --help") from error
+
+
+def join_nsys_args(words: Sequence[str]) -> list[str]:
+    """All words from ``--nsys-args`` up to ``--`` as the one value of that option."""
+    if NSYS_ARGS not in words or "--" not in words[words.index(NSYS_ARGS) :]:
+        return list(words)
+    first = words.index(NSYS_ARGS) + 1
+    end = words.index("--", first)
+    some = words[first:end]
+    value = some[0] if len(some) == 1 else shlex.join(some)
+    return [*words[:first], *([value] if some else [""]), *words[end:]]
+
+
+def _report(sqlite: Path, targets: dict[str, str], **how: Any) -> None:
+    """The program has run: whatever goes wrong from here is a line, and the exit code stays the program's."""
+    from unstall.commands import report
+
+    try:
+        report.run([str(sqlite)], targets, **how)
+    except UnstallError as error:
+        _say(str(error))
+
+
+def _where(capture: Capture) -> None:
+    if capture.directory is None:
+        _say("no capture was kept")
+        return
+    kept = [path.name for path in (capture.sqlite, capture.report) if path is not None]
+    folder, size = os.path.relpath(capture.directory), f"{capture.size_bytes / 1e6:,.1f} MB"
+    _say(f"captured by {capture.collector} {capture.version} in {folder} ({size}): {', '.join(kept)}")
+
+
+def _say(line: str) -> None:
+    print(f"unstall: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _program_output(*, aside: bool) -> Iterator[None]:
+    """Where an output of ours goes to standard output, the program's goes to standard error: they must not mix."""
+    if not aside:
+        yield
+        return
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
