@@ -89,7 +89,7 @@ def report(
     no_cache: NoCache = False,
     **targets: str,
 ) -> None:
-    """Say what takes the time in a profile, where a training step goes, and what stalls the GPU.
+    """Say what takes the time and what stalls the GPU.
 
     Several profiles give one report each. FILE may hold {name}, which becomes the profile's own name.
     """
@@ -101,7 +101,10 @@ def report(
 @app.command()
 @with_outputs
 def demo(top: Top = 10, by: Rank = "total", **targets: str) -> None:
-    """Show the report of a training run recorded on an H200; needs no GPU, no nsys and no torch."""
+    """Show the report of a run recorded on an H200.
+
+    Needs no GPU, no nsys and no torch.
+    """
     from unstall.commands import demo as command
 
     command.run(targets, top=top, by=by)
