@@ -63,6 +63,11 @@ class StepFinder:
         elif self._stepped and self._running:
             self._end()  # validation begins
 
+    def at_end(self) -> None:
+        """The loop is about to draw, and there is nothing more: the step is over, none begins."""
+        if self._running and self._stepped:
+            self._end()
+
     def exhausted(self, source: int) -> None:
         """The draw found nothing more: what :meth:`drawing` began was no step."""
         if self._last == source and self._running and not self._stepped:

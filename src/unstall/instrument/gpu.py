@@ -75,8 +75,28 @@ class GpuTrace:
         profiler.export_chrome_trace(str(path))
         self._recorder.note({
             "kind": "gpu", "file": path.name, "markers": self._markers, "cut": why,
-            "devices": _devices(self._torch),
+            "devices": _devices(self._torch), "threads": self._threads(),
         })  # fmt: skip
+
+    def _threads(self) -> dict[int, int]:
+        """Lower 32 bits of ``pthread_self`` → OS thread: CUPTI knows threads by the first, ranges by the second.
+
+        Autograd's threads are not Python's. A backward pass of one number, after the trace has ended, asks the one of
+        this device who it is.
+        """
+        known = {(t.ident or 0) & 0xFFFFFFFF: t.native_id or 0 for t in threading.enumerate()}
+
+        def ask(gradient: Any) -> None:
+            known[threading.get_ident() & 0xFFFFFFFF] = threading.get_native_id()
+
+        torch = self._torch
+        with torch.inference_mode(False), torch.enable_grad():
+            number = torch.ones((), device="cuda", requires_grad=True)
+            product = number * 1
+            product.register_hook(ask)
+            backward = torch.autograd.backward  # --auto's hook must not take this for the script's
+            getattr(backward, "__wrapped__", backward)(product)
+        return known
 
 
 def _devices(torch: Any) -> list[dict[str, Any]]:
@@ -103,6 +123,8 @@ def prepare(torch: Any, recorder: Any, options: Options) -> None:
     _trace = GpuTrace(torch, recorder, options)
     if options.steps:
         return
+    if torch.cuda.is_initialized():
+        guarded(_trace.start)
     original = torch.cuda._lazy_init
 
     def _lazy_init() -> None:

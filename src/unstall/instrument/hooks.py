@@ -22,11 +22,14 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, MutableSet
+from contextlib import suppress
 from typing import Any
 
 from unstall.instrument import compiled
 from unstall.instrument.importhook import guarded, when_imported
 from unstall.instrument.phases import Phases
+
+UNKNOWN = 1 << 62  # draws: data without a length
 
 SAVERS = (
     ("safetensors.torch", "save_file"),
@@ -75,11 +78,17 @@ def _hook_data(torch: Any, phases: Phases, ranges: bool) -> None:
     def __iter__(self: Any) -> Any:  # noqa: N807
         iterator = make(self)
         if phases.finder is not None:
-            source = id(self.dataset)
-            weakref.finalize(iterator, guarded, phases.finder.released, source).atexit = False
+            guarded(_know_length, iterator)
+            weakref.finalize(iterator, guarded, phases.finder.released, id(self.dataset)).atexit = False
         return iterator
 
     dataloader.DataLoader.__iter__ = __iter__
+
+
+def _know_length(iterator: Any) -> None:
+    """So that the draw which finds nothing is known before it is made; data without a length has none."""
+    with suppress(TypeError, NotImplementedError):
+        iterator._unstall_length = len(iterator)
 
 
 def _hook_next(cls: Any, phases: Phases, name: str) -> None:
@@ -92,7 +101,10 @@ def _hook_next(cls: Any, phases: Phases, name: str) -> None:
             return original(self)
         source = id(self._dataset)
         if finder is not None:
-            guarded(finder.drawing, source)
+            if self._num_yielded >= self.__dict__.get("_unstall_length", UNKNOWN):
+                guarded(finder.at_end)
+            else:
+                guarded(finder.drawing, source)
         enter(me, name)
         try:
             return original(self)

@@ -14,7 +14,9 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from time import perf_counter_ns, thread_time_ns, time_ns
 from typing import Any
@@ -174,14 +176,34 @@ def start(options: Options) -> None:
     from unstall.instrument import gpu, sampler
 
     global _recorder  # noqa: PLW0603 - one a process
-    _recorder = Recorder(options)
-    sink.set_out(_recorder)
+    _install()
+    _recorder = recorder = Recorder(options)
+    sink.set_out(recorder)
+    sampler.start(recorder)
+    when_imported("torch", lambda torch: gpu.prepare(torch, recorder, options))
+
+
+@contextmanager
+def here(options: Options) -> Iterator[None]:
+    """Record inside a block of this process."""
+    global _recorder  # noqa: PLW0603 - one a process
+    before = sink.out
+    start(options)
+    try:
+        yield
+    finally:
+        _finish()
+        sink.set_out(before)
+        _recorder = None
+
+
+@cache
+def _install() -> None:
+    """What a process needs once, however often it records."""
     userranges.install(userranges.ToSink(), record=True)
     at_end(_finish)
-    sampler.start(_recorder)
     os.register_at_fork(after_in_child=_in_child)
     when_imported("multiprocessing.util", _sample_workers)
-    when_imported("torch", lambda torch: gpu.prepare(torch, _recorder, options))
     if "--multiprocessing-fork" not in sys.orig_argv:
         guarded(_keep_on_sigterm)
 
@@ -226,9 +248,14 @@ def _in_child() -> None:
 
 def _sample_workers(util: Any) -> None:
     """Forked workers are sampled too; a plain fork, which is often followed by exec, gets no thread."""
+    util.register_after_fork(_sample_workers, _sample_worker)
+
+
+def _sample_worker(_: Any) -> None:
     from unstall.instrument import sampler
 
-    util.register_after_fork(_recorder, sampler.start)
+    if _recorder is not None:
+        sampler.start(_recorder)
 
 
 def _keep_on_sigterm() -> None:

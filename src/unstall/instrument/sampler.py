@@ -64,13 +64,14 @@ class Sampler(threading.Thread):
         self._stop_now.set()
 
     def _look(self) -> None:
-        now, me = time.perf_counter_ns(), threading.get_ident()
+        now, me, main = time.perf_counter_ns(), threading.get_ident(), threading.main_thread().ident
         tids = {t.ident: t.native_id for t in threading.enumerate()}
         for ident, frame in sys._current_frames().items():
             tid = tids.get(ident)
             if ident != me and tid is not None:
                 used, state = self._used(tid, now)
-                self._samples.append((now, tid, self._stack(frame), used, state))
+                if ident == main or state == RUNNING:  # a helper that waits tells nothing, a thousand times over
+                    self._samples.append((now, tid, self._stack(frame), used, state))
 
     def _stack(self, frame: FrameType) -> int:
         stack = _walk(frame)

@@ -3,7 +3,7 @@
 another environment than the program, so only that one name is found, and only from here."""
 
 # os.path: pathlib would cost every Python process its import
-# ruff: noqa: PTH100, PTH118, PTH120
+# ruff: noqa: PTH100, PTH120
 import sys
 
 

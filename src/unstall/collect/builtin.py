@@ -1,0 +1,71 @@
+"""The built-in collector: for machines without a usable nsys. No privilege, no library, no root.
+
+Comes in: a command whose environment says ``UNSTALL_RECORD`` (see :mod:`unstall.instrument.options`). Goes out: an
+SQLite file in nsys's export schema, and notes. Inside the program, :mod:`unstall.instrument.recorder` keeps ranges,
+samples Python stacks and drives torch's profiler; here its parts become one file.
+
+It sees: NVTX ranges and marks written from Python (pip ``nvtx`` of any version, ``torch.cuda.nvtx``,
+``unstall.annotate``, ``--auto``), with the CPU time inside each; Python stacks; threads and their CPU time; worker
+processes, forked ones too; and kernels, copies, memsets, synchronisations and CUDA calls where torch uses an NVIDIA
+GPU. It does not see: OS runtime calls, the GIL, context switches, GPU metrics, ranges written by C++.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from unstall.collect._builtin_merge import merge
+from unstall.collect.notes import Note, Say, silent
+from unstall.collect.process import Ended, supervise
+from unstall.errors import CollectionFailed
+
+EXPORT_NAME = "profile.sqlite"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run left: ``sqlite`` is ``None`` where nothing was recorded, and a note says why."""
+
+    ended: Ended
+    sqlite: Path | None
+    notes: tuple[Note, ...]
+
+
+def record(command: Sequence[str], environ: Mapping[str, str], *, folder: Path, say: Say = silent) -> Made:
+    """Run ``command`` to its end and make ``folder/profile.sqlite`` of what its processes recorded.
+
+    Args:
+        command, environ: as :func:`unstall.instrument.command` and ``environment`` give them.
+        folder: where the file goes; ``environ["UNSTALL_RECORD"]`` is where the parts are.
+
+    Raises:
+        CollectionFailed: the program could not be started.
+    """
+    ended = supervise(command, environ, remove=[folder])
+    if ended.error and not ended.started:
+        raise CollectionFailed(command[0], ended.error, "Check that it can be run without unstall")
+    parts = Path(environ["UNSTALL_RECORD"])
+    say("writing the capture")
+    output = folder / EXPORT_NAME
+    said = merge(parts, output)
+    if not output.exists():
+        text = "Nothing was recorded: no Python process of the program took the recorder in."
+        advice = "It records Python programs only; one that clears PYTHONPATH or is no Python program needs nsys."
+        return Made(ended, None, (Note("nothing-recorded", f"{text} {advice}"),))
+    return Made(ended, output, tuple(Note("builtin-incomplete", text) for text in said))
+
+
+@contextmanager
+def recording(output: Path) -> Iterator[None]:
+    """Record what this process does inside the block, and write ``output`` at its end (for notebooks and tests)."""
+    from unstall.instrument import recorder
+    from unstall.instrument.options import Options
+
+    with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
+        with recorder.here(Options(record=folder)):
+            yield
+        merge(Path(folder), output)
