@@ -15,7 +15,7 @@ import samples
 from rich.cells import cell_len
 from rich.console import Console
 
-from unstall.model import Evidence, ProfileFacts, Report, Warning_, Where
+from unstall.model import Evidence, NotChecked, ProfileFacts, Report, Warning_, Where
 from unstall.report import terminal
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -183,6 +183,20 @@ def test_without_gpu_rows_nothing_is_said_of_the_gpu(monkeypatch: pytest.MonkeyP
     out = shown(report, monkeypatch, "120")
     assert "No GPU work was captured" in out
     assert "GPU idle" not in out
+
+
+def test_findings_of_a_capture_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = samples.a_finding(predicted_step_ns=None, predicted_low_ns=None, predicted_speedup=None)
+    out = shown(samples.full_report(steps=[], breakdown=[], findings=[finding]), monkeypatch, "120")
+    assert "takes 22.6 ms of this capture in data_load" in out
+    assert "totals. The main thread loads each batch" in out and "predicted" not in out
+
+
+def test_what_was_not_checked_for_one_reason_stands_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = ["launch-bound", "gil", "fp32-matmul"]
+    missing = [NotChecked(code=c, reason="GIL waits" if c == "gil" else "needs GPU work") for c in codes]
+    out = shown(samples.full_report(not_checked=missing), monkeypatch)
+    assert "  launch-bound, fp32-matmul: needs GPU work\n  gil: GIL waits\n" in out
 
 
 def test_two_processes_come_out_apart(monkeypatch: pytest.MonkeyPatch) -> None:

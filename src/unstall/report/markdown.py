@@ -31,7 +31,7 @@ def to_markdown(report: Report) -> str:
         _kernels(report),
     ]
     parts += [_list("Warnings", [(w.code, w.text) for w in report.warnings])]
-    parts += [_list("Not checked", [(n.code, n.reason) for n in report.not_checked])]
+    parts += [_list("Not checked", words.not_checked(report))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -79,12 +79,13 @@ def _step(report: Report, steps: StepsRow, row: BreakdownRow | None) -> str:
 
 
 def _findings(report: Report) -> list[str]:
-    return [_finding(f, i) for i, f in enumerate((f for f in report.findings if f.main), 1)]
+    return [_finding(report, f, i) for i, f in enumerate((f for f in report.findings if f.main), 1)]
 
 
-def _finding(finding: Finding, number: int) -> str:
+def _finding(report: Report, finding: Finding, number: int) -> str:
     where = finding.where.range or finding.where.call or finding.where.kernel
-    stakes = [f"costs {text.duration(finding.cost_ns_per_step)} a step" + (f" in {code(where)}" if where else "")]
+    each = "a step" if report.steps else "of this capture"
+    stakes = [f"costs {text.duration(finding.cost_ns_per_step)} {each}" + (f" in {code(where)}" if where else "")]
     if finding.predicted_step_ns is not None:
         gain = f", {text.speedup(finding.predicted_speedup)}" if finding.predicted_speedup is not None else ""
         stakes.append(f"predicted with the fix {text.duration(finding.predicted_step_ns)}{gain}")

@@ -77,7 +77,7 @@ def lines(report: Report, width: int, *, top: int = 10, by: By = "total", unicod
     yield from tables.copies(report, width, top)
     yield from tables.calls(report, width, top)
     yield from _notes("WARNINGS", [(w.code, w.text) for w in report.warnings], width, "yellow")
-    yield from _notes("NOT CHECKED", [(n.code, n.reason) for n in report.not_checked], width, "dim")
+    yield from _notes("NOT CHECKED", words.not_checked(report), width, "dim")
 
 
 # -- what was captured ------------------------------------------------------------------------------------------------
@@ -198,23 +198,22 @@ def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: b
 
 
 def _findings(report: Report, width: int) -> Iterator[Text]:
-    several = len(report.steps) > 1
     main, side = [f for f in report.findings if f.main], [f for f in report.findings if not f.main]
     if main:
         yield from heading("FINDINGS", "most to gain first", width)
     for i, finding in enumerate(main, 1):
         yield from [Text()] * (i > 1)
-        yield from _finding(finding, i, several, width)
+        yield from _finding(report, finding, i, width)
     if side:
         yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
     for finding in side:
-        yield from wrap(f"{finding.title}{_where(finding, several)} [{finding.code}]", width, first="  · ")
+        yield from wrap(f"{finding.title}{_where(report, finding)} [{finding.code}]", width, first="  · ")
 
 
-def _finding(finding: Finding, number: int, several: bool, width: int) -> Iterator[Text]:
+def _finding(report: Report, finding: Finding, number: int, width: int) -> Iterator[Text]:
     label = f"  {number} "
     yield from wrap(f"{finding.title} [{finding.code}]", width, "bold", first=label)
-    yield from wrap(_stakes(finding, several), width, first="    ")
+    yield from wrap(_stakes(report, finding), width, first="    ")
     for evidence in finding.evidence[:EVIDENCE_SHOWN]:
         yield from wrap(evidence.text, width, "dim", first="    · ")
     yield from wrap(f"{finding.fix.title} ({finding.fix.safety}). {finding.fix.text}", width, "green", first="    fix ")
@@ -222,9 +221,10 @@ def _finding(finding: Finding, number: int, several: bool, width: int) -> Iterat
         yield from wrap(f"partly the same time as {', '.join(finding.overlaps)}", width, "dim", first="    ")
 
 
-def _stakes(finding: Finding, several: bool) -> str:
+def _stakes(report: Report, finding: Finding) -> str:
     verb = "takes" if finding.predicted_step_ns is None else "costs"
-    parts = [f"{verb} {text.duration(finding.cost_ns_per_step)} a step{_where(finding, several)}"]
+    each = "a step" if report.steps else "of this capture"
+    parts = [f"{verb} {text.duration(finding.cost_ns_per_step)} {each}{_where(report, finding)}"]
     if finding.predicted_step_ns is not None:
         parts.append(f"step predicted with the fix {text.duration(finding.predicted_step_ns)}{_interval(finding)}")
     if finding.predicted_speedup is not None:
@@ -240,12 +240,12 @@ def _interval(finding: Finding) -> str:
     return " " + sticky(f"({text.ms(low)} to {text.ms(high)} ms)")
 
 
-def _where(finding: Finding, several: bool) -> str:
+def _where(report: Report, finding: Finding) -> str:
     where = finding.where
     named = [where.range] if where.range else []
     named += [f"kernel {text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)}"] if where.kernel else []
     named += [text.api_name(where.call)] if where.call else []
-    named += [f"pid {where.process}"] if where.process is not None and several else []
+    named += [f"pid {where.process}"] if where.process is not None and len(report.steps) > 1 else []
     return f" in {', '.join(named)}" if named else ""
 
 

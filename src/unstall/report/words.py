@@ -68,6 +68,14 @@ def on_host(row: BreakdownRow) -> list[Category]:
     return sorted((c for c in row.categories if c.name not in ON_DEVICE), key=lambda c: -c.ns)
 
 
+def not_checked(report: Report) -> list[tuple[str, str]]:
+    """What could not be checked, those of one reason together: (codes, reason)."""
+    codes: dict[str, list[str]] = {}
+    for item in report.not_checked:
+        codes.setdefault(item.reason, []).append(item.code)
+    return [(", ".join(together), reason) for reason, together in codes.items()]
+
+
 def has_device(report: Report) -> bool:
     """Whether the capture holds device work; without it nothing can be said of the GPU, idle or not."""
     return report.device_total_ns is not None and report.device_total_ns > 0
@@ -75,14 +83,15 @@ def has_device(report: Report) -> bool:
 
 def verdict(report: Report) -> str:
     """What holds the step back, in a sentence or two."""
+    first = next((f for f in report.findings if f.main), None)
     if not report.steps:
-        return f"No repeating step in this capture: the tables are totals.{_largest(report)}"
+        found = f" {first.title}." if first else _largest(report)
+        return f"No repeating step in this capture: the tables are totals.{found}"
     row = breakdown_of(report, report.steps[0])
     if row is None:
         step = text.duration(report.steps[0].period_ns.median)
         return f"A step takes {step}; where it goes cannot be told from this input.{_largest(report)}"
     sentence = _of_step(report, row)
-    first = next((f for f in report.findings if f.main), None)
     return f"{sentence} {_prediction(first)}".strip() if first else sentence
 
 
@@ -104,21 +113,21 @@ def _of_step(report: Report, row: BreakdownRow) -> str:
     step = text.duration(row.step_ns)
     idle = sum(c.percent for c in on_host(row))
     if not has_device(report):
-        return f"No GPU work was captured: of a {step} step, {_most(on_host(row))}."
+        return f"No GPU work was captured; of a {step} step on the host, {_most(on_host(row), 'is')}."
     if idle <= 100 - BUSY_ENOUGH:
         return (
             f"The GPU works {text.rough_percent(100 - idle)} of a {step} step: its kernels set the pace, not the host."
         )
-    return f"The GPU idles {text.rough_percent(idle)} of a {step} step: {_most(on_host(row))}."
+    return f"The GPU idles {text.rough_percent(idle)} of a {step} step: {_most(on_host(row), 'of it')}."
 
 
-def _most(categories: list[Category]) -> str:
+def _most(categories: list[Category], link: str) -> str:
     """The largest category and the range it is in."""
     if not categories:
         return "nothing stands out"
     most = categories[0]
     where = f" ({most.ranges[0].name})" if most.ranges else ""
-    return f"{text.duration(most.ns)} of it {category(most.name)}{where}"
+    return f"{text.duration(most.ns)} {link} {category(most.name)}{where}"
 
 
 def _prediction(finding: Finding) -> str:
