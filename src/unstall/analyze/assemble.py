@@ -73,7 +73,7 @@ def _report(
         kernels=summary.kernel_rows(profile),
         copies=summary.copy_rows(profile),
         memsets=summary.memset_rows(profile),
-        api=summary.api_rows(profile),
+        api=summary.api_rows(profile, nested),
         osrt=summary.osrt_rows(profile, nested),
         library=summary.library_rows(profile),
         samples=summary.sample_rows(profile),
@@ -196,7 +196,7 @@ def not_collected(profile: Profile) -> list[NotChecked]:
 def _warnings(
     profile: Profile, nested: pl.DataFrame | None, ops: pl.DataFrame, steps: tuple[StepTable, ...]
 ) -> list[Warning_]:
-    out = []
+    out = [] if nested is None else list(ranges.warnings(nested))
     if not steps:
         out.append(
             Warning_(

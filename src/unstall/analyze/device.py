@@ -7,12 +7,15 @@ A graph launch is one call with many operations (1:N); a call is never repeated 
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from unstall.analyze.intervals import Ints, Union, union
 from unstall.model import DEVICE_TABLES, Profile
 
 _KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
+TABLE = pl.Enum(DEVICE_TABLES)
+KIND = pl.Enum(["kernel", "communication", "copy", "memset", "graph"])
 COMMUNICATION = r"(?i)nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|rccl"
 """Kernel names that move data between ranks. NCCL before 2.8.3 has no NVTX, so the kernel's name is what counts."""
 
@@ -37,13 +40,13 @@ def _table_ops(profile: Profile, table: str) -> pl.DataFrame | None:
     if frame is None:
         return None
     kind = {"copies": "copy", "memsets": "memset", "graphs": "graph"}.get(table)
-    label = pl.lit(kind) if kind else _kernel_kind(frame["name"])
+    label = pl.lit(kind) if kind else pl.lit(_kernel_kind(frame["name"]))
     code = pl.col({"kernels": "name", "copies": "kind"}.get(table, "stream")).hash()
     return frame.select(
         *_KEYS,
-        table=pl.lit(table),
+        table=pl.lit(table, TABLE),
         row=pl.int_range(pl.len(), dtype=pl.Int64),
-        kind=label,
+        kind=label.cast(KIND),
         code=code,
         h2d=(pl.col("kind").cast(pl.String) == "HtoD") if table == "copies" else pl.lit(False),
     )
@@ -60,18 +63,39 @@ def _kernel_kind(names: pl.Series) -> pl.Series:
 def _no_ops() -> pl.DataFrame:
     ints = dict.fromkeys((*_KEYS,), pl.Int64)
     return pl.DataFrame(
-        schema={**ints, "table": pl.String, "row": pl.Int64, "kind": pl.String, "code": pl.UInt64, "h2d": pl.Boolean}
+        schema={**ints, "table": TABLE, "row": pl.Int64, "kind": KIND, "code": pl.UInt64, "h2d": pl.Boolean}
     )
 
 
 def _with_launch(ops: pl.DataFrame, api: pl.DataFrame | None) -> pl.DataFrame:
+    """Each operation with the call that launched it, by one integer key for (process, correlation).
+
+    A sorted array and a binary search take half the time and a fraction of the memory of a join on two columns:
+    on 8.5 million rows the join took 2 s and 1 GB.
+    """
     if api is None:
         null = pl.lit(None, pl.Int64)
         return ops.with_columns(thread=null, api_start=null, api_end=null, api_name=pl.lit(None, pl.String))
-    calls = api.select("process", "correlation", "thread", api_start="start", api_end="end", api_name="name").unique(
-        ["process", "correlation"], keep="first", maintain_order=True
-    )
-    return ops.join(calls, on=["process", "correlation"], how="left", maintain_order="left")
+    processes = np.unique(api["process"].to_numpy())
+    known, wanted = _key(api, processes), _key(ops, processes)
+    order = np.argsort(known, kind="stable")
+    at = np.searchsorted(known, wanted, sorter=order)
+    row = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(at), np.int64)
+    hit = (known[row] == wanted) & (wanted >= 0) if len(order) else np.zeros(len(at), np.bool_)
+    index = pl.select(pl.when(pl.Series(hit)).then(pl.Series(row))).to_series()
+    found = api.select("thread", api_start="start", api_end="end", api_name="name").select(pl.all().gather(index))
+    return ops.hstack(found)
+
+
+def _key(frame: pl.DataFrame, processes: Ints) -> Ints:
+    """One integer for (process, correlation); negative where either is unknown."""
+    process, correlation = frame["process"].fill_null(-1).to_numpy(), frame["correlation"].fill_null(-1).to_numpy()
+    if not len(processes):
+        return np.full(len(process), -1, np.int64)
+    place = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
+    known = (processes[place] == process) & (correlation >= 0)
+    key: Ints = np.where(known, (place << 32) + correlation, -1)
+    return key
 
 
 def busy(ops: pl.DataFrame, *kinds: str) -> Union:

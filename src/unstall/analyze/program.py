@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze import host as host_side
+from unstall.analyze.device import TABLE
 from unstall.analyze.intervals import Ints
 from unstall.model import Analysis, StepTable
 
@@ -152,7 +154,7 @@ def _calls(analysis: Analysis, steps: StepTable, frame: pl.DataFrame, begin: int
             "rank": [2],
         }
     )
-    parts = [marks, stop.cast(dict(marks.schema))]
+    parts = [marks, stop.select(pl.col(n).cast(t) for n, t in marks.schema.items())]
     if analysis.profile.api is not None:
         own = analysis.profile.api.filter(
             (pl.col("process") == steps.process) & (pl.col("start") >= begin) & (pl.col("start") < end)
@@ -213,7 +215,7 @@ def _facts(analysis: Analysis) -> pl.DataFrame:
     if profile.kernels is not None:
         parts.append(
             profile.kernels.select(
-                table=pl.lit("kernels"),
+                table=pl.lit("kernels", TABLE),
                 row=pl.int_range(pl.len(), dtype=pl.Int64),
                 name=pl.col("name").cast(text),
                 bytes=pl.lit(None, pl.Int64),
@@ -225,7 +227,7 @@ def _facts(analysis: Analysis) -> pl.DataFrame:
     if profile.copies is not None:
         parts.append(
             profile.copies.select(
-                table=pl.lit("copies"),
+                table=pl.lit("copies", TABLE),
                 row=pl.int_range(pl.len(), dtype=pl.Int64),
                 name=pl.col("kind").cast(text),
                 bytes=pl.col("bytes"),
@@ -235,8 +237,8 @@ def _facts(analysis: Analysis) -> pl.DataFrame:
             )
         )
     if not parts:
-        schema = {
-            "table": text,
+        schema: dict[str, Any] = {
+            "table": TABLE,
             "row": pl.Int64,
             "name": text,
             "bytes": pl.Int64,

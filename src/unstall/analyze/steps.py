@@ -5,7 +5,7 @@ In: nested ranges, marks, device operations. Out: one :class:`~unstall.model.Ste
 How steps are found, first match wins, a process at a time:
 
 1. ``--step REGEX``: ranges whose name matches.
-2. Ranges of the user whose *name* says step (``step_12``, ``train/step``, ``iteration``, ``ProfilerStep#3``, ``스텝`` …).
+2. Ranges of the user whose *name* says step (``step_12``, ``train/step``, ``ProfilerStep#3``, ``스텝`` …).
 3. Marks whose name says step.
 4. The outermost repeating range that *encloses* others and covers most of the time.
 5. A repeating sequence of phases with no wrapper (``load``, ``forward`` …): a step runs from one first phase to the
@@ -36,6 +36,8 @@ MIN_STEPS = 3
 """Fewer repetitions than this are not called steps: two periods cannot tell warm-up from steady state."""
 RUN_AHEAD = 1.05
 """GPU period over host period from which the host is said to run ahead; below, both follow the host."""
+UNEVEN = 3.0
+"""Phases whose quartiles of period differ by more are parts of a model, not of a loop."""
 GPU_BOUND = 0.9
 """Busy share of the span of all steps but the first from which the GPU's own windows are used."""
 WARM = 1.3
@@ -181,7 +183,8 @@ def _by_phase(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
     for thread, _, _, family in good.sort("families", "len", descending=True).iter_rows():
         for found in _sequence(own, family, thread, "phase"):
             start, end = found.start[:-1], found.start[1:]
-            if not ops.height or _feeds(ops, start, end):
+            low, high = np.percentile(np.diff(found.start), [25, 75])
+            if high <= UNEVEN * low and (not ops.height or _feeds(ops, start, end)):
                 yield _Found(found.source, thread, found.names[:-1], start, end)
 
 
