@@ -193,6 +193,18 @@ def doctor(
 
 
 @app.command()
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(metavar="[CODE]", help="A finding's code; without it, all of them.")
+    ] = None,
+) -> None:
+    """Say what a finding means, why it costs time, how to fix it, and when it is a false alarm."""
+    from unstall.commands import explain as implementation
+
+    implementation.run(code)
+
+
+@app.command()
 def redact(
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="An export (.sqlite).")],
     output: Annotated[str, typer.Option("--output", metavar="CLEAN", help="Where the copy goes.")],

@@ -160,8 +160,13 @@ class Case(Places):
 
     @cached_property
     def replay(self) -> Replay | None:
-        """The replayable step; ``None`` where the whole capture is looked at, which no replay can repeat."""
-        return None if self.whole else Replay(self.analysis, self.steps, self.unprofiled_ns)
+        """The replayable step; ``None`` for a whole capture, which no replay can repeat, and where the calls that
+        launched the device's work were not captured.
+        """
+        if self.whole:
+            return None
+        made = Replay(self.analysis, self.steps, self.unprofiled_ns)
+        return made if made.ops.height or not self.ops.height else None
 
     @cached_property
     def baseline(self) -> Prediction | None:

@@ -45,14 +45,18 @@ STEPS = False
 SIDE = "device"
 
 SHARE = 0.02
+LINK = 0.7
+"""Copy time as a share of the step from which overlap can no longer halve what the step takes."""
 
 TEXTS = {
     "en": Texts(
         title="Pinned copies run while the GPU has nothing to compute",
+        titles={"link": "Copies from pinned memory limit: they take longer than everything else"},
         says={
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies, from or to pinned memory",
             "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
             "stream": "{value:pct} of them are in the stream that computes",
+            "link": "The copies alone take {value:ms} of the step: overlap can gain no more than the rest",
         },
         fix=Fix(
             title="Copy ahead, on a stream of its own",
@@ -65,6 +69,20 @@ TEXTS = {
             "stream wait "
             "for the event before use. Two buffers in turn keep one from being overwritten.",
         ),
+        fixes={
+            "link": Fix(
+                title="Copy fewer bytes",
+                pytorch="Keep on the GPU what fits (weights that are offloaded to the host are copied again for each "
+                "use), send "
+                "lower precision or compressed data and expand it on the GPU, raise the batch size so that each "
+                "copied weight "
+                "does more work; then overlap what is left.",
+                jax="Keep on the device what fits, and send lower precision; then overlap what is left.",
+                cuda="Keep on the device what fits, send lower precision or compressed data; then overlap what is "
+                "left.",
+                safety="manual",
+            )
+        },
     )
 }
 
@@ -79,13 +97,17 @@ def check(case: Case) -> Iterator[Hit]:
         return
     count, moved = copies.by_size(rows, case)
     took = float(rows["dur"].sum()) / case.count
+    link = "link" if case.share(took) > LINK else ""
     yield Hit(
         cost_ns=cost,
         lines=(
             line("exposed", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
             line("moved", moved, "bytes", "copies", count=count, rate=moved / max(took, 1) * 1e9),
             line("stream", _in_compute_stream(case, rows), "", "copies"),
+            *([line("link", took, "ns", "copies")] if link else []),
         ),
+        title=link,
+        fix=link,
         range=case.range_of_ops(rows),
         change=Change(side=some_of("op", rows["op"])),
         gain_ns=min(cost, max(case.step_ns - took, 0.0)),

@@ -71,7 +71,7 @@ TEXTS = {
             pytorch="Try torch.compile(model, mode='reduce-overhead') first: it fuses and uses CUDA graphs. By hand: "
             "capture "
             "the step with torch.cuda.graph, or make_graphed_callables for parts. Larger batches, fused optimizers and "
-            "channels of one large matmul instead of many small ones help as well. Waits (.item()) must go first.",
+            "one large matrix product instead of many small ones help as well. Waits (.item()) must go first.",
             jax="Put the whole step into one jax.jit, with donated buffers; use lax.scan over micro-steps, and keep "
             "Python "
             "out of the loop.",

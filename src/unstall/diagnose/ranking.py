@@ -116,7 +116,8 @@ def _gain(case: Case, hit: Hit, predicted: Prediction | None) -> float:
 
 
 def _confidence(case: Case, hit: Hit, predicted: Prediction | None) -> Confidence:
-    level = predicted.confidence if predicted is not None else "low" if case.whole else "high"
+    unsure = case.whole or hit.change is not None
+    level = predicted.confidence if predicted is not None else "low" if unsure else "high"
     return cast(Confidence, min(level, hit.confidence, key=_LEVELS.index))
 
 

@@ -31,6 +31,8 @@ from unstall.errors import UsageError
 from unstall.model import Warning_
 
 GROUP = "unstall.rules"
+SAFETY_HEADING = "## How safe"
+"""The remedies go before it in an explanation."""
 COLLECT = {
     "kernels": "needs GPU work: collect with `--trace=cuda` on a machine with a GPU",
     "copies": "needs GPU copies: collect with `--trace=cuda` on a machine with a GPU",
@@ -88,7 +90,9 @@ class Rule:
     def explain(self, language: str = "en") -> str:
         """The explanation, Markdown: the docstring, and the remedy for each framework."""
         told = self.texts(language)
-        return f"{told.explain or inspect.cleandoc(self.module.__doc__ or '')}\n\n{_remedies(told)}"
+        text = told.explain or inspect.cleandoc(self.module.__doc__ or "")
+        before, heading, after = text.partition(SAFETY_HEADING)
+        return f"{before.rstrip()}\n\n{_remedies(told)}\n\n{heading}{after}".rstrip()
 
 
 def _remedies(told: texts.Texts) -> str:
