@@ -43,7 +43,7 @@ def calibrate(
         raise KeyboardInterrupt
     logs = read(template)
     if not any(log.step_ns() for log in logs):
-        say("calibration saw no training step: give --auto, or call unstall.step(i) in the loop")
+        say("calibration saw no training step: give --auto, or write `with unstall.step(i):` in the loop")
     return logs
 
 

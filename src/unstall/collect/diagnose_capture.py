@@ -19,7 +19,7 @@ from unstall.collect.options import LOSES_NEW_NVTX, CollectOptions
 from unstall.instrument.steplog import StepLog
 from unstall.nsys.discover import Nsys
 
-PAYLOAD_CLASH = re.compile(r"NVTX payload extension is incompatible")
+PAYLOAD_CLASH = re.compile(r"NVTX (binary )?payload extension is incompatible")
 CUPTI_TROUBLE = re.compile(r"CUPTI[^.\n]*(fail|error|not (be )?(load|initial|found)|multiple|another)", re.IGNORECASE)
 CUDA_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
 EVENT_TABLES = ("NVTX_EVENTS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME")
@@ -48,7 +48,7 @@ def without_export(done: Recorded, nsys: Nsys, logs: Sequence[StepLog], options:
     return [Note("no-report", f"nsys {nsys.text} made no report. {words}")]
 
 
-_HINT = "The program took fewer steps, or no step was recognised: give --auto, or call unstall.step(i) in the loop."
+_HINT = "It took fewer steps, or none was recognised: give --auto, or write `with unstall.step(i):` in the loop."
 
 
 def window_notes(logs: Sequence[StepLog], options: CollectOptions) -> list[Note]:
@@ -57,9 +57,11 @@ def window_notes(logs: Sequence[StepLog], options: CollectOptions) -> list[Note]
         return []
     first, end = options.steps
     if not any(log.opened for log in logs):
-        taken = max((log.first + len(log.samples_ns) for log in logs), default=0)
+        taken = max((log.first + len(log.samples_ns) + 1 for log in logs), default=0)
         seen = (
-            f"the program took {taken} steps" if taken else "no step was recognised: give --auto, or call unstall.step"
+            f"the program took {taken} steps"
+            if taken
+            else "no step was recognised: give --auto, or write `with unstall.step(i):`"
         )
         return [Note("range-never-hit", f"Steps {first}:{end} were never captured: {seen}.")]
     if not any(log.closed for log in logs):
@@ -74,16 +76,27 @@ def examine(path: Path, done: Recorded, nsys: Nsys, options: CollectOptions, *, 
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
         db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         tables = {n for (n,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        said = [t for (t,) in db.execute("SELECT text FROM DIAGNOSTIC_EVENT")] if "DIAGNOSTIC_EVENT" in tables else []
+        said = _diagnostics(db, tables)
         notes = _cuda(tables, said, done, gpu=gpu) if _traced(done, "cuda") else []
         notes += _nvtx(db, tables, said, nsys) if _traced(done, "nvtx") else []
         return notes + _workers(db, tables, done)
 
 
+def _diagnostics(db: sqlite3.Connection, tables: set[str]) -> list[str]:
+    """What the profiler said of itself. Exports before 2024 keep it among the strings, and no table points there."""
+    if "DIAGNOSTIC_EVENT" in tables:
+        return [text or "" for (text,) in db.execute("SELECT text FROM DIAGNOSTIC_EVENT")]
+    if "StringIds" in tables:
+        return [
+            t for (t,) in db.execute("SELECT value FROM StringIds WHERE value LIKE '%NVTX%' OR value LIKE '%CUPTI%'")
+        ]
+    return []
+
+
 def _cuda(tables: set[str], said: Sequence[str], done: Recorded, *, gpu: bool) -> list[Note]:
     if tables & set(CUDA_TABLES):
         return []
-    trouble = next((t for t in said if t and CUPTI_TROUBLE.search(t)), "")
+    trouble = next((t for t in said if CUPTI_TROUBLE.search(t)), "")
     if trouble:
         advice = "Another CUPTI user in the program (torch.profiler, DCGM) is the usual cause: switch it off."
         return [Note("no-cuda-rows", f"No GPU work was recorded, nsys reports: {trouble.strip()} {advice}")]
@@ -99,7 +112,7 @@ def _nvtx(db: sqlite3.Connection, tables: set[str], said: Sequence[str], nsys: N
         kinds = dict(db.execute("SELECT eventType, count(*) FROM NVTX_EVENTS GROUP BY eventType"))
     if any(kinds.get(kind) for kind in RANGES):
         return []
-    clash = any(t and PAYLOAD_CLASH.search(t) for t in said)
+    clash = any(PAYLOAD_CLASH.search(t) for t in said)
     if clash or (kinds.get(DOMAIN) and nsys.version[:2] <= LOSES_NEW_NVTX):
         why = (
             f"NVTX ranges were written and nsys {nsys.text} recorded none: pip nvtx 0.2.12 or newer under an old nsys."

@@ -22,6 +22,7 @@ from unstall.collect.notes import Note, Say, silent
 from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
+from unstall.collect.process import Ended
 from unstall.collect.ranks import Rank, rank_of
 from unstall.errors import CollectionFailed, UsageError
 from unstall.instrument import PARTS, Options, environment
@@ -193,7 +194,7 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
     start = time.monotonic()
     done = job.record()
     logs = read(run.steps)
-    run.tell(*done.notes, *_ending(done), *diagnose_capture.without_export(done, nsys, logs, run.options))
+    run.tell(*done.notes, *_ending(done.ended), *diagnose_capture.without_export(done, nsys, logs, run.options))
     if done.sqlite is not None:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
         run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
@@ -210,7 +211,7 @@ def _with_builtin(run: Run) -> Capture:
         instrumented(run.command, inside), environment(inside, run.environ), folder=run.folder, say=run.say
     )
     logs = read(run.steps)
-    run.tell(*made.notes, *diagnose_capture.window_notes(logs, run.options))
+    run.tell(*made.notes, *_ending(made.ended), *diagnose_capture.window_notes(logs, run.options))
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
     return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
@@ -230,13 +231,13 @@ def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:
     )
 
 
-def _ending(done: Recorded) -> list[Note]:
+def _ending(ended: Ended) -> list[Note]:
     """What became of processes that the program left behind, and of ours."""
-    if done.ended.error:
-        return [Note("supervisor-killed", f"{done.ended.error.capitalize()}: program and profiler were killed too.")]
-    if not done.ended.left:
+    if ended.error:
+        return [Note("supervisor-killed", f"{ended.error.capitalize()}: program and profiler were killed too.")]
+    if not ended.left:
         return []
-    names = ", ".join(done.ended.left)
+    names = ", ".join(ended.left)
     return [Note("left-behind", f"The program left processes running ({names}); they were ended with the capture.")]
 
 

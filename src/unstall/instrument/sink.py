@@ -60,6 +60,14 @@ class PipNvtx:
         return self._domain.mark(self._attributes(name))
 
 
+class OldPipNvtx:
+    """The same before 0.2.12, whose domains have no methods for ranges. It keeps attributes ready by itself."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.push, self.pop = module.push_range, module.pop_range
+        self.start, self.end, self.mark = module.start_range, module.end_range, module.mark
+
+
 class TorchNvtx:
     """Ranges through ``torch.cuda.nvtx``; works with every nsys, not with a CPU build of torch."""
 
@@ -85,11 +93,12 @@ def pip_records(nvtx_version: str, nsys: tuple[int, int] | None) -> bool:
     return numbers < NEW_PIP_NVTX or (nsys is not None and nsys >= NSYS_FOR_NEW_PIP_NVTX)
 
 
-def _pip() -> PipNvtx | None:
+def _pip() -> Sink | None:
     try:
         import nvtx
 
-        return PipNvtx(nvtx)
+        domain = nvtx.get_domain(None)  # type: ignore[attr-defined]
+        return PipNvtx(nvtx) if hasattr(domain, "push_range") else OldPipNvtx(nvtx)
     except Exception:  # not installed, or of a shape not known: torch is tried
         return None
 
