@@ -37,7 +37,7 @@ def repeat(source: Path, target: Path, rows: int) -> dict[str, int]:
         picked = ", ".join(f'"{c}" + k.nth * {shift[c]}' if c in shift else f'"{c}"' for c in columns)
         db.execute(f'CREATE TEMP TABLE base AS SELECT * FROM "{table}"')
         db.execute(
-            f'WITH RECURSIVE k(nth) AS (VALUES(1) UNION ALL SELECT nth + 1 FROM k WHERE nth < {copies - 1}) '
+            f"WITH RECURSIVE k(nth) AS (VALUES(1) UNION ALL SELECT nth + 1 FROM k WHERE nth < {copies - 1}) "
             f'INSERT INTO "{table}" SELECT {picked} FROM k CROSS JOIN base WHERE {copies} > 1'
         )
         db.execute("DROP TABLE base")
