@@ -23,8 +23,8 @@ Overlap does not change results. Compression and reducing less often (local step
 
 ## Thresholds
 
-At least 2 % of the step. The prediction runs the collectives beside the compute of the same step, as far as they fit:
-what is reached if everything overlaps, so the pessimistic bound is the step as it is, less half of that.
+At least 2 % of the step. The prediction runs the collectives beside compute as far as they fit, which is what is
+reached if everything overlaps; the pessimistic bound leaves out half of that gain.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def check(case: Case) -> Iterator[Hit]:
         gain_ns=cost,
         when=when,
         ops=rows["op"].to_numpy(),
+        doubtful=0.5,
         confidence="low",
     )
 

@@ -103,13 +103,6 @@ def _waits(case: Case) -> Union:
 
 def _lines(case: Case, when: Union, cost: float) -> Iterator[Line]:
     yield line("idle", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
-    waits = _waits(case)
-    if len(waits[0]):
-        mean = intervals.total(waits) / len(waits[0])
-        yield line("waits", len(waits[0]) / case.count, "waits", "gil", mean=mean)
-    ranges = case.where(when)
-    if ranges:
-        yield line("where", ranges[0][1], "", "ranges", range=ranges[0][0])
     holders = _holders(case, when)
     if holders:
         names = ", ".join(f"{_name(case, t)} ({100 * s:.0f} %)" for t, s in holders[:4])
@@ -117,6 +110,13 @@ def _lines(case: Case, when: Union, cost: float) -> Iterator[Line]:
         hot = case.hot(when, [t for t, _ in holders])
         if hot:
             yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
+    waits = _waits(case)
+    if len(waits[0]):
+        mean = intervals.total(waits) / len(waits[0])
+        yield line("waits", len(waits[0]) / case.count, "waits", "gil", mean=mean)
+    ranges = case.where(when)
+    if ranges:
+        yield line("where", ranges[0][1], "", "ranges", range=ranges[0][0])
 
 
 def _holders(case: Case, when: Union) -> list[tuple[int, float]]:

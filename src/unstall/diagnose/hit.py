@@ -31,6 +31,7 @@ class Hit:
         title, fix: key of another title or remedy in the rule's texts.
         facts: values for the title's and the remedy's templates.
         confidence: the most that may be claimed.
+        doubtful: share of the predicted gain that may not come (the pessimistic bound leaves it out).
         side_note: no gain worth acting on, whatever is predicted.
     """
 
@@ -48,6 +49,7 @@ class Hit:
     fix: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     confidence: str = "high"
+    doubtful: float = 0.0
     side_note: bool = False
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze import intervals, ranges
-from unstall.analyze.intervals import NOTHING, Union
+from unstall.analyze.intervals import Union
 from unstall.diagnose.events import contains, symbols
 from unstall.diagnose.times import Times
 
@@ -57,15 +57,12 @@ class Places(Times):
         by = rows.join(names, on="range", how="inner").group_by("at").agg(pl.col("dur").sum())
         return str(by.sort("dur", "at", descending=[True, False])["at"][0]) if by.height else None
 
-    def call_ranges(self, pattern: str) -> Union:
-        """When the step's thread is inside a range whose family matches."""
-        own = self.host.ranges
-        if own is None:
-            return NOTHING
-        rows = own.filter(
-            (pl.col("thread") == self.host.thread) & pl.col("family").cast(pl.String).str.contains(pattern)
-        )
-        return intervals.union(rows["start"], rows["end"])
+    def ops_in(self, rows: pl.DataFrame, pattern: str) -> pl.DataFrame:
+        """Those operations whose innermost range of the user has a family that matches."""
+        if self.analysis.ranges is None or "range" not in rows.columns:
+            return rows.head(0)
+        named = self.analysis.ranges.filter(pl.col("family").cast(pl.String).str.contains(pattern))
+        return rows.filter(pl.col("range").is_in(named["id"].implode()))
 
     def waits_in(self, when: Union) -> tuple[float, str]:
         """Share of ``when`` that the step's thread spends in OS runtime calls, and the call that takes most of it."""

@@ -17,10 +17,11 @@ and not what the cause is:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import numpy as np
+import polars as pl
 
 from unstall.analyze import intervals
 from unstall.analyze.replay import Prediction
@@ -40,6 +41,10 @@ SMALL = 0.05
 """Costs below this share of a step whose end gains nothing (:data:`NOTHING_GAINED`) are not mentioned."""
 NOTHING_GAINED = 0.01
 UNPREDICTED = 0.5
+CLOCKS = 0.2
+"""A GPU that was idle most of the time runs at its highest clock, and slows down when a remedy keeps it busy: an H200
+has 1,980 MHz and falls to 1,400 to 1,750 under dense matrix products (power limit). The upper bound allows for it."""
+ON_DEVICE = ("gpu_compute", "copy", "communication")
 GENERAL = {"launch-bound": 2, "blocking-sync": 1}
 """Findings whose remedy hides other causes, and how general they are."""
 GIVES_WAY = 0.5
@@ -91,18 +96,37 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         predicted_high_ns=None if predicted is None else predicted.high_ns,
         predicted_speedup=None if predicted is None else 1.0 / (1.0 - min(gain, 0.999)),
         confidence=_confidence(case, hit, predicted),
-        evidence=[texts.evidence(told, row) for row in hit.lines],
+        evidence=_evidence(told, case, hit),
         fix=texts.fix_text(told.fixes[hit.fix] if hit.fix else told.fix, case.framework, facts),
-        next_limit="" if predicted is None or hit.seldom else _common(case).get(predicted.limit, predicted.limit),
+        next_limit=_next(case, hit, predicted),
         main=not hit.side_note and gain >= NOISE,
     )
     return Ranked(made, hit, gain, rule.on_host)
 
 
 def _predicted(case: Case, hit: Hit) -> Prediction | None:
-    if hit.seldom:
-        return case.baseline
-    return None if hit.change is None else case.predict(hit.change)
+    base = case.baseline
+    if hit.seldom or hit.change is None or base is None:
+        return base if hit.seldom else None
+    made = case.predict(hit.change)
+    if made is None:
+        return None
+    idle = 1.0 - case.share(case.per_step(case.part("gpu_compute", "other_process")))
+    slower = 1.0 + CLOCKS * max(idle, 0.0) if made.limit in ON_DEVICE else 1.0
+    missed = made.step_ns + hit.doubtful * max(base.step_ns - made.step_ns, 0)
+    return replace(made, high_ns=round(max(made.high_ns * slower, missed)))
+
+
+def _evidence(told: texts.Texts, case: Case, hit: Hit) -> list[Evidence]:
+    """The rows; the first says where to look: the longest stretch of idle time, or the longest operation."""
+    rows = [texts.evidence(told, row) for row in hit.lines]
+    if rows and len(hit.when[0]):
+        longest = int(np.argmax(hit.when[1] - hit.when[0]))
+        rows[0].start_ns, rows[0].end_ns = int(hit.when[0][longest]), int(hit.when[1][longest])
+    elif rows and len(hit.ops):
+        longest_op = case.ops.filter(pl.col("op").is_in(hit.ops)).sort("dur", "start", descending=[True, False])
+        rows[0].start_ns, rows[0].end_ns = longest_op.select("start", "end").row(0)
+    return rows
 
 
 def _gain(case: Case, hit: Hit, predicted: Prediction | None) -> float:
@@ -119,6 +143,13 @@ def _confidence(case: Case, hit: Hit, predicted: Prediction | None) -> Confidenc
     unsure = case.whole or hit.change is not None
     level = predicted.confidence if predicted is not None else "low" if unsure else "high"
     return cast(Confidence, min(level, hit.confidence, key=_LEVELS.index))
+
+
+def _next(case: Case, hit: Hit, predicted: Prediction | None) -> str:
+    """What limits next, in words; nothing where the step was not simulated, or no GPU was seen."""
+    if predicted is None or hit.seldom or case.device is None:
+        return ""
+    return _common(case).get(predicted.limit, predicted.limit)
 
 
 def _common(case: Case) -> dict[str, str]:

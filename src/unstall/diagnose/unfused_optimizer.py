@@ -40,7 +40,7 @@ from unstall.analyze import intervals
 from unstall.analyze.replay import Change
 from unstall.diagnose import kernels
 from unstall.diagnose.case import Case
-from unstall.diagnose.events import contains, some_of
+from unstall.diagnose.events import some_of
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, GEMM, MS, US, Trace, launches, steps
@@ -113,13 +113,16 @@ def check(case: Case) -> Iterator[Hit]:
 
 
 def _optimizer(case: Case) -> pl.DataFrame:
-    """Kernels launched in the optimizer's range; without one, those between a step's first and last telling kernel."""
-    ops = case.ops.filter(
-        (pl.col("kind") == "kernel") & pl.col("api_start").is_not_null() & pl.col("graph_node").is_null()
-    )
-    named = case.call_ranges(RANGE)
-    if len(named[0]):
-        return ops.filter(pl.Series(contains(named, ops["api_start"].to_numpy()), dtype=pl.Boolean))
+    """Kernels launched in the optimizer's range; without one, those between a step's first and last telling kernel.
+
+    A range that holds matrix products is a closure's (forward and backward run inside ``optimizer.step``): it says
+    nothing.
+    """
+    ops = case.ops.filter((pl.col("kind") == "kernel") & pl.col("api_start").is_not_null())
+    ops = ops.filter(pl.col("graph_node").is_null())
+    named = case.ops_in(ops, RANGE)
+    if named.height and not named.filter(pl.col("family").is_in(kernels.GEMMS)).height:
+        return named
     telling = ops.filter(pl.col("name").str.contains(SIGNATURE) & (pl.col("family") == kernels.ELEMENTWISE))
     bounds = telling.group_by("step").agg(first=pl.col("api_start").min(), last=pl.col("api_start").max())
     inside = ops.join(bounds, on="step", how="inner")
