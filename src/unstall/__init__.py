@@ -73,7 +73,9 @@ def __getattr__(name: str) -> Any:
     if name in _STAGES:
         return import_module(f"unstall.{name}")
     if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+        value = getattr(import_module(_PUBLIC[name]), name)
+        globals()[name] = value  # the next time it is an attribute: annotate() must cost next to nothing
+        return value
     raise AttributeError(f"module 'unstall' has no attribute {name!r}")
 
 

@@ -6,6 +6,8 @@ training data after the last optimizer step and lasts until the next, logging an
 
 - Training data is what was drawn before an optimizer step. A draw from other data (validation) ends a step and begins
   none; so does a draw that finds the data at its end, and a loop that lets go of its loader.
+- A forward pass with gradients outside any step begins one: its batch was drawn ahead (accelerate, Trainer), or from
+  data not seen before.
 - Where the loop draws no data, a step ends with the first optimizer's step (of several, as in a GAN).
 - Where no optimizer of torch's ever steps (a compiled one, updates by hand), every backward pass counts as one.
 
@@ -28,6 +30,7 @@ class StepFinder:
 
     Attributes:
         index: number of the step that runs now, or ran last; −1 before the first.
+        idle: no step runs.
         no_optimizer: none has stepped so far.
     """
 
@@ -38,13 +41,14 @@ class StepFinder:
 
     def _reset(self) -> None:
         self.index = -1
-        self._running = False  # a step has begun and has not ended
+        self.idle = True  # no step runs
         self._range: object = None
         self._stepped = True  # the optimizer stepped since the step began; true at first, so that a draw begins one
         self._training: set[int] = set()  # data that was trained on
         self._other: set[int] = set()  # data that a forward pass without gradients followed
         self._last: int | None = None  # data of the last draw
         self._begun_by: int | None = None  # data whose draw began the running step
+        self._began = False  # the last draw began it
         self._since: set[int] = set()  # data drawn since the last optimizer step
         self._first_optimizer: int | None = None
         self.no_optimizer = True
@@ -55,29 +59,36 @@ class StepFinder:
         """The loop is about to draw from ``source``."""
         self._last = source
         self._since.add(source)
-        maybe = source in self._training or not (self._training and self._running)
+        self._began = False
+        maybe = source in self._training or not self._training
         if maybe and source not in self._other and self._grad_enabled():
-            if self._stepped or not self._running:
-                self._begun_by = source
+            if self._stepped or self.idle:
+                self._begun_by, self._began = source, True
                 self._begin()
-        elif self._stepped and self._running:
+        elif self._stepped and not self.idle:
             self._end()  # validation begins
 
     def at_end(self) -> None:
         """The loop is about to draw, and there is nothing more: the step is over, none begins."""
-        if self._running and self._stepped:
+        self._began = False
+        if not self.idle and self._stepped:
             self._end()
 
     def exhausted(self, source: int) -> None:
         """The draw found nothing more: what :meth:`drawing` began was no step."""
-        if self._last == source and self._running and not self._stepped:
+        if self._last == source and self._began and not self.idle and not self._stepped:
             self._cancel()
         self._last = None
         self._since.discard(source)
 
+    def working(self) -> None:
+        """A forward pass with gradients and no step: its batch was drawn ahead, or by no loader that is known."""
+        self._begun_by = None
+        self._begin()
+
     def released(self, source: int) -> None:
         """The loop let go of its iterator: a step whose optimizer has stepped is over."""
-        if self._running and self._stepped and source in self._training:
+        if not self.idle and self._stepped and source in self._training:
             self._end()
 
     def without_grad(self) -> None:
@@ -85,7 +96,7 @@ class StepFinder:
         if self._last is None or self._last in self._training:
             return
         self._other.add(self._last)
-        if self._running and not self._stepped and self._begun_by == self._last:
+        if not self.idle and not self._stepped and self._begun_by == self._last:
             self._cancel()
 
     def stepped(self, optimizer: int) -> None:
@@ -123,7 +134,7 @@ class StepFinder:
     def _begin(self) -> None:
         self._end_range()
         self.index += 1
-        self._stepped, self._running = False, True
+        self._stepped, self.idle = False, False
         if steps.by_hand:
             return
         self._clock.tick(self.index)
@@ -132,7 +143,7 @@ class StepFinder:
 
     def _end(self) -> None:
         self._end_range()
-        self._running, self._stepped = False, True
+        self.idle, self._stepped = True, True
         if not steps.by_hand:
             self._clock.pause()
 

@@ -73,21 +73,23 @@ def _hook_data(torch: Any, phases: Phases, ranges: bool) -> None:
     name = "data_load" if ranges else ""
     _hook_next(dataloader._BaseDataLoaderIter, phases, name)
     make = _phase(name, dataloader.DataLoader.__iter__, phases)
+    sources: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @functools.wraps(make)
     def __iter__(self: Any) -> Any:  # noqa: N807
         iterator = make(self)
         if phases.finder is not None:
-            guarded(_know_length, iterator)
-            weakref.finalize(iterator, guarded, phases.finder.released, id(self.dataset)).atexit = False
+            guarded(_label, iterator, sources.setdefault(self, len(sources)))
+            weakref.finalize(iterator, guarded, phases.finder.released, iterator._unstall_source).atexit = False
         return iterator
 
     dataloader.DataLoader.__iter__ = __iter__
 
 
-def _know_length(iterator: Any) -> None:
-    """So that the draw which finds nothing is known before it is made; data without a length has none."""
-    with suppress(TypeError, NotImplementedError):
+def _label(iterator: Any, source: int) -> None:
+    """Which loader it draws from, and how often it can, so that the draw which finds nothing is known before."""
+    iterator._unstall_source = source
+    with suppress(TypeError, NotImplementedError):  # data without a length
         iterator._unstall_length = len(iterator)
 
 
@@ -99,7 +101,7 @@ def _hook_next(cls: Any, phases: Phases, name: str) -> None:
         me = get_ident()
         if me in inside and not phases.stale(me):
             return original(self)
-        source = id(self._dataset)
+        source = self.__dict__.get("_unstall_source", -1)
         if finder is not None:
             if self._num_yielded >= self.__dict__.get("_unstall_length", UNKNOWN):
                 guarded(finder.at_end)
@@ -129,8 +131,8 @@ def _hook_forward(torch: Any, phases: Phases, ranges: bool) -> None:
         if me in inside or phases.in_backward or worker() is not None:
             return original(self, *args, **kwargs)
         grad = grad_enabled()
-        if not grad and finder is not None:
-            guarded(finder.without_grad)
+        if finder is not None and (finder.idle or not grad):
+            guarded(finder.working if grad else finder.without_grad)
         enter(me, ("forward" if grad else "forward_no_grad") if ranges else "")
         try:
             return original(self, *args, **kwargs)

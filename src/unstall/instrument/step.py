@@ -24,7 +24,7 @@ class _Step:
             sink.out.push(f"step_{self.index}")
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if sink.out is not None:
             sink.out.pop()
 
@@ -35,7 +35,7 @@ class _Nothing:
     def __enter__(self) -> _Nothing:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         return None
 
 
