@@ -7,6 +7,7 @@ off, still being written, damaged) is refused here with one clear line.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,7 +36,7 @@ class Database:
         self._before = path.stat()
         check_whole(path)
         # immutable: no lock, no journal, no -shm file beside the input, works in a read-only folder
-        self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
         self.tables = self._catalog()
 
     def query(self, sql: str) -> pl.DataFrame:
