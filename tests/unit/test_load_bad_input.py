@@ -200,7 +200,7 @@ def test_good_file_has_nothing_to_say(export: Path) -> None:
 
 
 def test_names_that_need_care_in_a_path(tmp_path: Path) -> None:
-    folder = tmp_path / "a b?mode=rw#100% 학습"
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a b?mode=rw#100% \xff ") + "학습")
     folder.mkdir()
     assert load(trace().write(folder / "run's.sqlite")).kernels is not None
 
@@ -268,6 +268,16 @@ def test_empty_tables_and_no_events(tmp_path: Path) -> None:
     assert profile.kernels is not None and profile.ranges is not None
     assert len(profile.kernels) == len(profile.ranges) == 0
     assert profile.meta.duration_ns == 0
+    assert list(codes(profile)) == ["no-events"]
+
+
+def test_export_of_facts_alone(tmp_path: Path) -> None:
+    """No strings, no events, no list of processes: nothing is invented."""
+    path = tmp_path / "facts.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT)")
+    profile = load(path)
+    assert profile.kernels is None and profile.ranges is None and list(codes(profile)) == ["no-events"]
 
 
 def test_no_nvtx_table_is_absent(edited: Edit) -> None:
@@ -297,6 +307,17 @@ def test_export_with_the_names_alone(tmp_path: Path) -> None:
     row = kernels.row(0, named=True)
     assert (row.pop("start"), row.pop("end"), row.pop("name"), row.pop("short_name")) == (5, 9, "gemm", "gemm")
     assert set(row.values()) == {None}
+
+
+def test_processes_that_the_export_does_not_list(edited: Edit) -> None:
+    processes = edited("DROP TABLE PROCESSES").processes
+    assert processes is not None and processes["pid"].to_list() == [100]
+
+
+@pytest.mark.parametrize("pid", ["'many'", "-1", "x'00ff'", "''"])
+def test_device_list_that_makes_no_sense(edited: Edit, pid: str) -> None:
+    kernels = edited(f"UPDATE TARGET_INFO_CUDA_DEVICE SET gpuId = 5, pid = {pid}").kernels
+    assert kernels is not None and kernels["device"].to_list() == [0, 0]
 
 
 @pytest.mark.parametrize(

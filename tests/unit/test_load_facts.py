@@ -78,7 +78,7 @@ def test_cuda_merely_asked_for_stays_unknown(kernels_only: Path) -> None:
     )
     assert CUDA.isdisjoint(profile.present())
     assert profile.meta.options == {"trace": "cuda"}
-    assert [n.code for n in profile.notes] == ["cuda-not-recorded"]
+    assert [n.code for n in profile.notes] == ["no-events", "cuda-not-recorded"]
 
 
 def test_cuda_that_started_and_saw_nothing_is_empty(kernels_only: Path) -> None:
@@ -166,8 +166,11 @@ def test_domain_names_are_per_process(tmp_path: Path) -> None:
 
 def test_lost_ranges_are_recognised_without_a_diagnostic(tmp_path: Path) -> None:
     """nsys 2022.4 with pip nvtx 0.2.15 leaves rows that end domains, and nothing else."""
-    path = TraceBuilder(version="2022.4").write(tmp_path / "lost.sqlite")
-    lost = changed(path, "INSERT INTO NVTX_EVENTS(start, eventType, domainId) VALUES (5, 76, 0)")
+    domain_end = "INSERT INTO NVTX_EVENTS(start, eventType, domainId) VALUES (5, 76, 0)"
+    t = TraceBuilder(version="2022.4")
+    t.osrt("read", 0, ms(1))
+    lost = changed(t.write(tmp_path / "lost.sqlite"), domain_end)
     assert [n.code for n in lost.notes] == ["nvtx-lost"] and "nvtx<0.2.12" in lost.notes[0].text
-    newer = TraceBuilder(version="2026.2").write(tmp_path / "newer.sqlite")
-    assert changed(newer, "INSERT INTO NVTX_EVENTS(start, eventType, domainId) VALUES (5, 76, 0)").notes == ()
+    t = TraceBuilder(version="2026.2")
+    t.osrt("read", 0, ms(1))
+    assert changed(t.write(tmp_path / "newer.sqlite"), domain_end).notes == ()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from unstall.load.schema import NVTX, SOURCES
 from unstall.model import DEVICE_TABLES, Meta, Warning_
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_RANK")
+WITHOUT_EVENTS = frozenset({"diagnostics", "gpus", "processes", "threads", "frames", "overhead"})
 CUDA_TABLES = (*DEVICE_TABLES, "api", "syncs")
 TRACES = {"cuda": "cuda", "nvtxevents": "nvtx", "osruntime": "osrt", "cudnn": "cudnn", "cublas": "cublas"}
 # trace → our tables, and how the diagnostics say that it ran
@@ -136,15 +137,19 @@ def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warni
     return [Warning_(code="nvtx-lost", text=f"{why} {remedy}")] if why else []
 
 
-def unrecorded(facts: Facts, present: Collection[str]) -> list[Warning_]:
-    """CUDA was asked for and left nothing: no GPU work, or none that could be seen. Which of the two, nothing tells."""
-    if "cuda" not in _options(facts).get("trace", "") or not set(CUDA_TABLES).isdisjoint(present):
-        return []
-    text = (
-        "CUDA tracing was asked for and nothing of it is in the file: the program did no GPU work, or it could not be "
-        "seen (another profiler such as torch.profiler was active, or the driver is not known to this nsys)."
-    )
-    return [Warning_(code="cuda-not-recorded", text=text)]
+def nothing_in(facts: Facts, tables: Mapping[str, Sized]) -> list[Warning_]:
+    """What the file should hold and does not: any event at all; CUDA, where it was asked for."""
+    said = []
+    if not any(len(frame) for table, frame in tables.items() if table not in WITHOUT_EVENTS):
+        text = "The capture holds no events: the program ended before it began, or a capture range was never entered."
+        said.append(Warning_(code="no-events", text=text))
+    if "cuda" in _options(facts).get("trace", "") and set(CUDA_TABLES).isdisjoint(tables):
+        text = (
+            "CUDA tracing was asked for and nothing of it is in the file: the program did no GPU work, or it could not "
+            "be seen (another profiler such as torch.profiler was active, or this nsys does not know the driver)."
+        )
+        said.append(Warning_(code="cuda-not-recorded", text=text))
+    return said
 
 
 def _old(version: str) -> bool:

@@ -18,7 +18,7 @@ import polars as pl
 from unstall.errors import ProfileUnreadable
 from unstall.load import nvtx
 from unstall.load.database import MAGIC, Database, text_of
-from unstall.load.facts import lost_nvtx, meta_of, read_facts, unrecorded, watched
+from unstall.load.facts import lost_nvtx, meta_of, nothing_in, read_facts, watched
 from unstall.load.names import Names
 from unstall.load.schema import CODES, SOURCES, SYNC_CALLS, Source
 from unstall.load.tables import NAME, empty, merge, share_categories, squeeze, tidy, time_column
@@ -58,17 +58,23 @@ def read(path: Path) -> Profile:
     _finish(db, tables)
     db.check_unchanged()
     counts = [len(tables[t]) if t in tables else None for t in ("ranges", "marks")]
-    notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts), *unrecorded(facts, tables))
+    notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts), *nothing_in(facts, tables))
     frames: dict[str, Any] = dict(tables)
     return Profile(meta=meta_of(path, db, facts, *_extent(tables)), notes=notes, **frames)
 
 
 def _read_all(db: Database) -> list[Part]:
-    rows = db.query("SELECT 0 AS id, x'' AS value UNION ALL SELECT id, CAST(value AS BLOB) FROM StringIds").slice(1)
-    names = Names(rows["id"].cast(pl.Int64, strict=False), text_of(rows["value"]))
+    names = _names(db)
     jobs = [(s, part) for s in SOURCES if s.usable(db.tables) for part in _slices(db, s)]
     with ThreadPoolExecutor(min(MAX_THREADS, _cores())) as pool:
         return list(pool.map(lambda job: _read_part(db, names, *job), jobs))
+
+
+def _names(db: Database) -> Names:
+    if "StringIds" not in db.tables:
+        return Names(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.String))
+    rows = db.query("SELECT 0 AS id, x'' AS value UNION ALL SELECT id, CAST(value AS BLOB) FROM StringIds").slice(1)
+    return Names(rows["id"].cast(pl.Int64, strict=False), text_of(rows["value"]))
 
 
 def _slices(db: Database, source: Source) -> Iterator[tuple[int, int] | None]:
@@ -146,9 +152,16 @@ def _finish(db: Database, tables: dict[str, pl.DataFrame]) -> None:
     if "threads" in tables:
         last = tables["threads"].unique("thread", keep="last", maintain_order=True)
         tables["threads"] = last.with_columns(tid=pl.col("thread") & 0xFFFFFF)
-    if "processes" in tables:
-        pid = pl.coalesce("pid", (pl.col("process") // 2**24) & 0xFFFFFF)
-        tables["processes"] = tables["processes"].with_columns(pid.alias("pid"))
+    processes = tables["processes"] if "processes" in tables else _processes(tables)
+    pid = pl.coalesce("pid", (pl.col("process") // 2**24) & 0xFFFFFF)
+    tables["processes"] = processes.with_columns(pid.alias("pid"))
+
+
+def _processes(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Those that left events, where the export does not list them."""
+    seen = [f.select("process").unique() for t, f in tables.items() if t != "diagnostics" and "process" in f.columns]
+    found = pl.concat([empty("processes").select("process"), *seen]).unique().drop_nulls().sort("process")
+    return tidy("processes", found)
 
 
 def _sync_kinds(syncs: pl.DataFrame, api: pl.DataFrame) -> pl.DataFrame:
@@ -177,7 +190,7 @@ def _metric_names(db: Database, frame: pl.DataFrame) -> pl.DataFrame:
 def _physical_devices(db: Database, frame: pl.DataFrame) -> pl.DataFrame:
     """Devices are numbered within a process (``CUDA_VISIBLE_DEVICES``); ours are the machine's, as in ``gpus``."""
     rows = db.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
-    pairs = [(int(p), int(c), int(g)) for p, c, g in rows if p and c and g and c != g]
+    pairs = [(int(p), int(c), int(g)) for p, c, g in rows if c != g and all(x and x.isdecimal() for x in (p, c, g))]
     device = pl.col("device")
     for pid, cuda, gpu in pairs:
         here = (pl.col("process") // 2**24 & 0xFFFFFF == pid) & (pl.col("device") == cuda)
