@@ -57,7 +57,7 @@ def split(
     parts = _device_parts(ops, steps.process, window)
     host = host_side.view(profile, ranges, steps)
     left = intervals.subtract(window, intervals.merge(*parts.values()))
-    parts |= host_side.activities(host, left, _before_first_copies(ops, steps))
+    parts |= host_side.activities(host, left, before_first_copies(ops, steps))
     return parts, host
 
 
@@ -86,7 +86,7 @@ def _queued(own: pl.DataFrame) -> Union:
     return intervals.union(known["api_end"], known["start"])
 
 
-def _before_first_copies(ops: pl.DataFrame, steps: StepTable) -> Union:
+def before_first_copies(ops: pl.DataFrame, steps: StepTable) -> Union:
     """Host time from the last launch of other work to the first host-to-device copy after it."""
     own = ops.filter((pl.col("process") == steps.process) & pl.col("api_start").is_not_null()).sort("api_start")
     first = own["h2d"] & ~own["h2d"].shift(1).fill_null(value=True)

@@ -108,6 +108,7 @@ class _Outcome:
     gpu_ns: float
     busy_ns: float
     side_ns: float
+    device_limit: str = "gpu_compute"
 
     @property
     def device_bound(self) -> bool:
@@ -273,7 +274,7 @@ class Replay:
         live = ~run.no_op & ~run.no_call[p.call_of] if len(p.lane) else run.no_op
         busy = float(run.dur[live & ~run.side].sum()) / max(p.steps, 1)
         side = float(run.dur[live & run.side].sum()) / max(p.steps, 1)
-        return _Outcome(max(host, gpu), host, gpu, busy, side)
+        return _Outcome(max(host, gpu), host, gpu, busy, side, self._device_limit(run.dur, live & ~run.side))
 
     def _calibrated(self, target: float) -> float:
         """The cost of a call with which the untouched replay takes ``target`` ns, by bisection.
@@ -297,14 +298,20 @@ class Replay:
         if outcome.side_ns > 0.95 * outcome.step_ns:
             return "copy"
         if outcome.device_bound:
-            return self._device_limit()
+            return outcome.device_limit
         return "data_loading" if self._loading_left(cut) > 0.4 * outcome.step_ns else "launch"
 
-    def _device_limit(self) -> str:
-        spent = self.ops.group_by("kind").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
-        by = dict(spent.iter_rows())
-        kind = max(by, key=lambda k: by[k])
-        return {"copy": "copy", "communication": "communication"}.get(kind, "gpu_compute")
+    def _device_limit(self, dur: Ints, live: Bools) -> str:
+        """What the device spends most of its time on, with the durations of this run."""
+        if not live.any():
+            return "gpu_compute"
+        spent = (
+            pl.DataFrame({"kind": self.ops["kind"], "ns": np.where(live, dur, 0)})
+            .group_by("kind")
+            .agg(pl.col("ns").sum())
+        )
+        kind = spent.sort("ns", descending=True)["kind"][0]
+        return {"copy": "copy", "communication": "communication"}.get(str(kind), "gpu_compute")
 
     def _loading_left(self, cut: Union) -> float:
         """Host time a step in ranges named after loading that the change does not remove."""

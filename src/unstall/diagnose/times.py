@@ -137,7 +137,7 @@ class Times:
     @cached_property
     def host_time(self) -> dict[str, Union]:
         """Activity → when the host does it, over all steady steps, whether or not the GPU is idle meanwhile."""
-        first = breakdown._before_first_copies(self.analysis.ops, self.steps)
+        first = breakdown.before_first_copies(self.analysis.ops, self.steps)
         return host.activities(self.host, self.steady_span, first)
 
     def host_per_step(self, when: Union) -> float:

@@ -109,15 +109,20 @@ def _largest(report: Report) -> str:
     return f" The largest range is {top.name}: {most}."
 
 
+def _pace(row: BreakdownRow) -> str:
+    """What fills most of the GPU's time, as the subject of a sentence."""
+    busy = {c.name: c.ns for c in row.categories}
+    names = {"exposed_copy": "copies set", "exposed_communication": "communication sets"}
+    return names.get(max(busy, key=lambda n: busy[n]), "its kernels set")
+
+
 def _of_step(report: Report, row: BreakdownRow) -> str:
     step = text.duration(row.step_ns)
     idle = sum(c.percent for c in on_host(row))
     if not has_device(report):
         return f"No GPU work was captured; of a {step} step on the host, {_most(on_host(row), 'is')}."
     if idle <= 100 - BUSY_ENOUGH:
-        return (
-            f"The GPU works {text.rough_percent(100 - idle)} of a {step} step: its kernels set the pace, not the host."
-        )
+        return f"The GPU works {text.rough_percent(100 - idle)} of a {step} step: {_pace(row)} the pace, not the host."
     return f"The GPU idles {text.rough_percent(idle)} of a {step} step: {_most(on_host(row), 'of it')}."
 
 
