@@ -735,3 +735,11 @@ def test_any_mutation_of_its_bytes_as_well(text: str, encoding: int, junk: bytes
 )
 def test_any_pile_of_its_words_as_well(words: list[str]) -> None:
     read_or_refuse("\n" + ",".join(words))
+
+
+@pytest.mark.parametrize(
+    "text", ["\n \nx\n-- --\n--\n--", "\n\n\n--  --\n-  -\n", "\n--\n", "\nTime (%)  Total (ns)\n--------  ----------"]
+)
+def test_rulers_without_their_headers_are_refused(text: str) -> None:
+    """Found by mutation: a blank line in the place of a wrapped header."""
+    read_or_refuse(text)

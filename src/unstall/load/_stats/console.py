@@ -78,7 +78,7 @@ def is_ruler(line: str) -> bool:
 
 def wraps(lines: Sequence[str], i: int) -> int:
     """In how many lines a row of the table at ``lines[i]`` is printed: 1 unless wrapped, 0 where no table starts."""
-    ahead = range(1, min(_MOST_WRAPS, len(lines) - i - 1) + 1)
+    ahead = range(1, min(_MOST_WRAPS, len(lines) - i - 1) + 1 if lines[i].strip() else 0)
     k = next((k for k in ahead if is_ruler(lines[i + k])), 0)
     rest = lines[i + k + 1 : i + 2 * k]  # a ruler is wrapped like its header, to a single dash at the least
     return k if len(rest) == max(k - 1, 0) and all("-" in r and not r.strip(" \t|+-") for r in rest) else 0
