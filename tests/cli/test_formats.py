@@ -154,4 +154,4 @@ def test_code_and_prose() -> None:
     assert code("a`b") == "``a`b``"
     assert code("`") == "`` ` ``"
     assert code("") == "`  `"
-    assert prose("a_b *c* <d> @e 25.3 ms: f-g. _h_") == r"a_b \*c\* &#60;d&#62; &#64;e 25.3 ms: f-g. \_h\_"
+    assert prose("a_b *c* <d> @e 25.3 ms: f-g. _h_") == "a_b \\*c\\* &#60;d&#62; &#64;\u200be 25.3 ms: f-g. \\_h\\_"

@@ -44,13 +44,16 @@ def code(name: str) -> str:
 
 
 _MARKUP = re.compile(r"[\\`*\[\]<>#|~@&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_LINKED = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+"""Where bare text becomes a mention, a reference or a link: found in the rendered page, so no escape prevents it."""
+_OPENING = re.compile(r"^(?:([-+=])|(\d{1,9})([.)]))(?=[-+= ]|$)")  # a list, a rule or an underline, at a line's start
 
 
 def prose(sentence: str) -> str:
-    """A sentence that may quote names, shown as it is: Markdown's and HTML's own signs are escaped."""
-    return _MARKUP.sub(
-        lambda m: f"&#{ord(m.group())};" if m.group() in "<>&@#" else "\\" + m.group(), text.visible(sentence)
-    )
+    """A sentence that may quote names, shown as it is: Markdown's and HTML's own signs are escaped, links broken."""
+    unlinked = _LINKED.sub("\u200b", text.visible(sentence).strip())
+    escaped = _MARKUP.sub(lambda m: f"&#{ord(m.group())};" if m.group() in "<>&@#" else "\\" + m.group(), unlinked)
+    return _OPENING.sub(lambda m: f"\\{m[1]}" if m[1] else f"{m[2]}\\{m[3]}", escaped)
 
 
 def _title(report: Report) -> str:
