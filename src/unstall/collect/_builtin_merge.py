@@ -45,7 +45,7 @@ class Part:
     stacks: list[list[list[int]]] = field(default_factory=list)
     ranges: list[list[Any]] = field(default_factory=list)
     samples: list[list[int]] = field(default_factory=list)
-    threads: dict[int, tuple[str, int]] = field(default_factory=dict)
+    threads: dict[int, tuple[str, int | None]] = field(default_factory=dict)
     gpu: list[dict[str, Any]] = field(default_factory=list)
     usage: dict[str, Any] = field(default_factory=dict)
     last: int = 0
@@ -82,6 +82,8 @@ def _take(part: Part, kind: str, document: dict[str, Any]) -> None:
         part.stacks += document.get("stacks", [])
         part.ranges += document["ranges"]
         part.samples += document.get("samples", [])
+        for tid, name in document.get("names", []):
+            part.threads.setdefault(tid, (name, None))
     elif kind == "threads":
         part.threads.update({tid: (name, cpu) for tid, name, cpu in document["threads"]})
     elif kind == "gpu":
@@ -261,7 +263,7 @@ def _start(row: tuple[Any, ...]) -> int:
 
 
 def _cpu(part: Part) -> dict[str, int]:
-    return {f"{tid} {name}": cpu for tid, (name, cpu) in part.threads.items()}
+    return {f"{tid} {name}": cpu for tid, (name, cpu) in part.threads.items() if cpu is not None}
 
 
 def _gpu_facts(device: dict[str, Any]) -> tuple[Any, ...]:

@@ -38,6 +38,8 @@ SHIM = (
 HINT = "See `unstall doctor`"
 REFUSALS = 6  # options that may be left out one by one before we give up
 ELSEWHERE = re.compile(r"^\s*(/\S.*\.(?:nsys-rep|qdstrm|qdrep))\s*$", re.MULTILINE)
+CRASHES = 3  # 3 of 50 starts of nsys 2022.4 on two busy CPUs died of a race of its own (sem_open), before any program
+CRASHED = re.compile(r"Throw in function|Dynamic exception type")
 NAME = "capture"
 SAMPLING_REFUSED = re.compile(
     r"(CPU (?:IP/backtrace )?sampling|context switch)[^.\n]*(not supported|not available|disabl)", re.I
@@ -109,14 +111,16 @@ class Job:
             return done
 
     def _attempts(self, scratch: Path) -> Recorded:
-        """Run it; while nsys refuses one of our options before it starts anything, run it without that one."""
+        """Run it; while nsys refuses an option of ours or crashes before it starts anything, run it once more."""
         arguments, notes = profile_arguments(
             self.nsys.version, self.options, sampling=self.sampling, window=self.window
         )
-        for _ in range(REFUSALS):
+        for number in range(REFUSALS):
             done = self._attempt(arguments, scratch)
             if done.ended.started or done.ended.signals:
                 break
+            if CRASHED.search(done.said) and number < CRASHES:
+                continue
             better = without_refused(arguments, done.said, self.options.nsys_args)
             if better is None:
                 break

@@ -113,7 +113,9 @@ class Supervisor:
         """The command, with default signal handling (handlers of ours do not survive the exec)."""
         for stream in range(3) if self.order.folders else ():
             os.dup2(stream, STDIO + stream, inheritable=True)
-        out, err = (open(p, "wb") if p else None for p in (self.order.out, self.order.err))  # noqa: PTH123, SIM115
+        out = open(self.order.out, "wb") if self.order.out else None  # noqa: PTH123, SIM115
+        same = self.order.err == self.order.out
+        err = out if same else open(self.order.err, "wb") if self.order.err else None  # noqa: PTH123, SIM115
         try:
             child = subprocess.Popen(self.order.command, stdout=out, stderr=err, close_fds=False)
         except OSError as error:
