@@ -20,9 +20,22 @@ Standard library only, and never a torch import of its own: all of it runs insid
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from unstall.instrument.annotate import annotate
-from unstall.instrument.launch import command, environment
 from unstall.instrument.options import PARTS, WINDOW_RANGE, Options, parse_steps
 from unstall.instrument.step import step
 
+if TYPE_CHECKING:
+    from unstall.instrument.launch import command as command
+    from unstall.instrument.launch import environment as environment
+
 __all__ = ["PARTS", "WINDOW_RANGE", "Options", "annotate", "command", "environment", "parse_steps", "step"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("command", "environment"):  # of the parent only; and ``python -m …launch`` wants to be the first
+        from unstall.instrument import launch
+
+        return getattr(launch, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -129,7 +129,7 @@ class StepFinder:
 
     def _cancel(self) -> None:
         self.index -= 1
-        self._end()
+        self._end(done=False)
 
     def _begin(self) -> None:
         self._end_range()
@@ -141,11 +141,11 @@ class StepFinder:
         if not self._seen.steps:
             self._range = self._gate.start(f"step_{self.index}")
 
-    def _end(self) -> None:
+    def _end(self, *, done: bool = True) -> None:
         self._end_range()
         self.idle, self._stepped = True, True
         if not steps.by_hand:
-            self._clock.pause()
+            self._clock.pause(done=done)
 
     def _end_range(self) -> None:
         if self._range is not None:

@@ -7,6 +7,7 @@ so a long run keeps an even sample; a tensor changed in place since (its version
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 KEEP = 2048  # scalars; each holds a 512-byte block of GPU memory
@@ -39,8 +40,9 @@ class Losses:
 
 def _read(tensors: list[Any]) -> list[float]:
     """All values, one transfer a device instead of one a tensor."""
-    import torch
-
+    if not tensors:
+        return []
+    torch: Any = sys.modules["torch"]  # where the tensors come from
     out: dict[int, float] = {}
     for device in {t.device for t in tensors}:
         mine = [i for i, t in enumerate(tensors) if t.device == device]

@@ -45,6 +45,7 @@ class Sampler(threading.Thread):
         self._stacks: dict[Stack, int] = {}
         self._new: list[Stack] = []  # not yet written
         self._count = 0
+        self._names: dict[int, str] = {}  # of threads seen since the last time
         self._cpu: dict[int, tuple[int, int]] = {}  # thread → when, CPU time then
 
     def run(self) -> None:
@@ -65,7 +66,9 @@ class Sampler(threading.Thread):
 
     def _look(self) -> None:
         now, me, main = time.perf_counter_ns(), threading.get_ident(), threading.main_thread().ident
-        tids = {t.ident: t.native_id for t in threading.enumerate()}
+        alive = threading.enumerate()
+        tids = {t.ident: t.native_id for t in alive}
+        self._names.update((t.native_id, t.name) for t in alive if t.native_id is not None)
         for ident, frame in sys._current_frames().items():
             tid = tids.get(ident)
             if ident != me and tid is not None:
@@ -100,7 +103,9 @@ class Sampler(threading.Thread):
         if not samples:
             return {}
         stacks, self._new = self._new, []
-        return {"samples": samples, "stacks": [[_spell(*f, intern) for f in stack] for stack in stacks]}
+        names, self._names = self._names, {}
+        spelt = [[_spell(*f, intern) for f in stack] for stack in stacks]
+        return {"samples": samples, "stacks": spelt, "names": list(names.items())}
 
 
 def _walk(frame: FrameType | None) -> Stack:

@@ -132,7 +132,7 @@ def detect(environ: Mapping[str, str] = os.environ) -> None:
         return
     if asked != "torch":
         set_out(_pip())
-    if asked == "torch" or (asked != "pip" and not _pip_is_sure()):
+    if asked == "torch" or (asked != "pip" and (out is None or not _pip_is_sure())):
         when_imported("torch", _prefer_torch)
 
 

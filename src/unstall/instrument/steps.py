@@ -73,9 +73,15 @@ class StepClock:
         elif not self._synced_at and self._log.synced_count and self._timing:
             self._begin_block()  # steps go on after a pause
 
-    def pause(self) -> None:
-        """The running step was none (the data ran out); what follows until the next tick belongs to no step."""
+    def pause(self, *, done: bool) -> None:
+        """No step runs until the next tick. ``done``: the one that ran is over; else it was none (the data ran out)."""
+        if not self._last:
+            return
+        now = perf_counter_ns()
+        if done and self._timing:
+            self._samples.append(now - self._last)
         if self._synced_at:
+            self._synced_at += 0 if done else now - self._last  # its time is not the block's
             self._end_block()
         self._last = 0
 
