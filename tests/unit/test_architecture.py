@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
     "__init__": EVERYBODY,
+    "__main__": EVERYBODY,
     "cli": EVERYBODY,
     "commands": EVERYBODY,
     "pipeline": EVERYBODY,

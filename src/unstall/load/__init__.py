@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unstall.load._stats.frame import StatsTable
     from unstall.model import Profile, Report
 
-__all__ = ["load", "open_any", "stats"]
+__all__ = ["load", "open_any", "stats", "stats_tables"]
 
 HEAD_BYTES = 1 << 18  # enough to find a table below a screenful of log lines
 PACKED = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip", b"\x28\xb5\x2f\xfd": "unzstd"}
@@ -54,6 +55,13 @@ def stats(source: str | os.PathLike[str]) -> Report:
     from unstall.load.stats_csv import read
 
     return read(source)
+
+
+def stats_tables(source: str | bytes | os.PathLike[str]) -> list[StatsTable]:
+    """The tables in the text of ``nsys stats``, a Polars frame each, with one set of column names for all versions."""
+    from unstall.load import stats_csv
+
+    return stats_csv.stats(source)
 
 
 def _read(path: Path, cache: bool) -> Profile | Report:
