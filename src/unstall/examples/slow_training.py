@@ -1,0 +1,142 @@
+"""A training loop that makes its GPU wait, on purpose: the one to find the fault of.
+
+    unstall run -- python slow_training.py          or, for the same:  unstall demo --live
+
+Every batch is decoded on the main thread (about 20 ms of it) while the GPU idles, and copied from pageable memory while
+everything else waits. It runs in PyTorch, on a GPU where there is one, else on the CPU, and in NumPy where there is no
+PyTorch: 50 steps, a few seconds. Ranges: data_load, h2d_transfer, forward, backward and optimizer in step_0, step_1 …
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import zlib
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import unstall
+
+BATCH = 64
+DECODE_S = 0.020 / BATCH  # what decoding and augmenting one picture takes here: 20 ms a batch
+STORED = zlib.compress(random.Random(0).randbytes(20_000) * 2)
+
+
+def decode() -> None:
+    """Stands for reading, decoding and augmenting a picture: CPU work that no GPU can hide while it is done here."""
+    end = perf_counter() + DECODE_S
+    while perf_counter() < end:
+        zlib.decompress(STORED)
+
+
+def train_torch(steps: int, report: Any) -> None:
+    """The loop in PyTorch."""
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, Dataset
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    width, hidden = (1024, 4096) if device.type == "cuda" else (128, 256)
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # matrices this small gain nothing from more, and waiting threads take a whole core
+    torch.manual_seed(0)
+
+    class Pictures(Dataset[Any]):
+        def __len__(self) -> int:
+            return steps * BATCH
+
+        def __getitem__(self, index: int) -> Any:
+            decode()
+            random_ = torch.Generator().manual_seed(index)
+            return torch.randn(width, generator=random_), torch.randn(width, generator=random_)
+
+    loader = DataLoader(Pictures(), batch_size=BATCH, num_workers=0)
+    model = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+    model.append(nn.Linear(hidden, width))
+    model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loss_function = nn.MSELoss()
+
+    batches = iter(loader)
+    for i in range(steps):
+        with unstall.step(i):
+            with unstall.annotate("data_load"):
+                inputs, targets = next(batches)
+            with unstall.annotate("h2d_transfer"):
+                inputs, targets = inputs.to(device), targets.to(device)
+            with unstall.annotate("forward"):
+                loss = loss_function(model(inputs), targets)
+            with unstall.annotate("backward"):
+                optimizer.zero_grad()
+                loss.backward()
+            with unstall.annotate("optimizer"):
+                optimizer.step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    report(f"PyTorch {torch.__version__} on {device.type}", loss.item())
+
+
+def train_numpy(steps: int, report: Any) -> None:
+    """The loop in NumPy: the same phases, gradients by hand."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    width, hidden, rate = 128, 256, 1e-2
+    first = rng.standard_normal((width, hidden)).astype("f4") / width**0.5
+    second = rng.standard_normal((hidden, width)).astype("f4") / hidden**0.5
+
+    def pictures() -> Iterator[Any]:
+        while True:
+            for _ in range(BATCH):
+                decode()
+            yield rng.standard_normal((BATCH, width)), rng.standard_normal((BATCH, width))
+
+    batches = pictures()
+    for i in range(steps):
+        with unstall.step(i):
+            with unstall.annotate("data_load"):
+                inputs, targets = next(batches)
+            with unstall.annotate("h2d_transfer"):  # there is no device: a copy in the precision of the model
+                inputs, targets = inputs.astype("f4"), targets.astype("f4")
+            with unstall.annotate("forward"):
+                inner = np.maximum(inputs @ first, 0)
+                error = inner @ second - targets
+                loss = float((error**2).mean())
+            with unstall.annotate("backward"):
+                slope = 2 * error / error.size
+                second_slope = inner.T @ slope
+                first_slope = inputs.T @ ((slope @ second.T) * (inner > 0))
+            with unstall.annotate("optimizer"):
+                first -= rate * first_slope
+                second -= rate * second_slope
+    report(f"NumPy {np.__version__}", loss)
+
+
+def main() -> None:
+    """Train, print one line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--backend", choices=["auto", "torch", "numpy"], default="auto")
+    asked = parser.parse_args()
+    backend = asked.backend
+    if backend == "auto":
+        try:
+            import torch  # noqa: F401
+
+            backend = "torch"
+        except ImportError:
+            backend = "numpy"
+    start = perf_counter()
+
+    def report(where: str, loss: float) -> None:
+        seconds = perf_counter() - start
+        print(
+            f"{asked.steps} steps of {where}: {seconds:.1f} s, {1000 * seconds / asked.steps:.1f} ms a step, {loss=:.4f}"
+        )
+
+    {"torch": train_torch, "numpy": train_numpy}[backend](asked.steps, report)
+
+
+if __name__ == "__main__":
+    main()
