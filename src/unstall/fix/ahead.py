@@ -1,0 +1,98 @@
+"""A ``DataLoader`` whose batches are drawn ahead in a thread: the machinery of the trials ``prefetch`` and
+``pin-memory``.
+
+In: torch, and what to do with a batch in that thread and at hand-over. Out: ``DataLoader`` iterators that draw through
+it. Only where a batch comes from is changed (``_next_data``): the loop still draws from torch's own iterator, so what
+counts its draws goes on counting.
+"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+DEPTH = 2
+ITERATORS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
+
+_DONE = object()
+
+
+class Drawer:
+    """Draws from one iterator in a thread, at most :data:`DEPTH` batches ahead, and stops when that is dropped."""
+
+    def __init__(self, iterator: Any, draw: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:
+        self.ready: queue.Queue[Any] = queue.Queue(DEPTH)
+        self.stop = threading.Event()
+        self.ended: BaseException | None = None
+        weakref.finalize(iterator, self.stop.set)
+        args = (weakref.ref(iterator), draw, send)
+        self.thread = threading.Thread(target=self._run, args=args, name="unstall-ahead", daemon=True)
+        self.thread.start()
+
+    def _run(self, iterator: Any, draw: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:
+        while not self.stop.is_set():
+            this = iterator()
+            if this is None:
+                return
+            try:
+                item, error = send(draw(this)), None
+            except BaseException as raised:
+                item, error = None, raised
+            del this  # the loop may have dropped it: it must not live on here
+            if not self._offer((item, error)) or error is not None:
+                return
+
+    def _offer(self, item: Any) -> bool:
+        while not self.stop.is_set():
+            try:
+                self.ready.put(item, timeout=0.05)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def take(self) -> Any:
+        """The next batch as sent; raises what drawing raised, again and again."""
+        if self.ended is not None:
+            raise self.ended
+        item, error = self.ready.get()
+        if error is not None:
+            self.ended = error
+            raise error
+        return item
+
+    def close(self) -> None:
+        """Stop the thread and wait for it."""
+        self.stop.set()
+        self.thread.join()
+
+
+def install(torch: Any, send: Callable[[Any], Any], hand_over: Callable[[Any], Any]) -> None:
+    """Let every ``DataLoader`` draw ahead: ``send`` runs in the thread, ``hand_over`` in the loop."""
+    module = torch.utils.data.dataloader
+    for name in ITERATORS:
+        _hook(getattr(module, name), send, hand_over)
+
+
+def _hook(cls: Any, send: Callable[[Any], Any], hand_over: Callable[[Any], Any]) -> None:
+    draw, reset = cls._next_data, cls._reset
+
+    @functools.wraps(draw)
+    def _next_data(self: Any) -> Any:
+        drawer = self.__dict__.get("_unstall_drawer")
+        if drawer is None:
+            drawer = self._unstall_drawer = Drawer(self, draw, send)
+        return hand_over(drawer.take())
+
+    @functools.wraps(reset)
+    def _reset(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drawer = self.__dict__.pop("_unstall_drawer", None)
+        if drawer is not None:
+            drawer.close()
+        return reset(self, *args, **kwargs)
+
+    cls._next_data, cls._reset = _next_data, _reset

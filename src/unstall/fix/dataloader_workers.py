@@ -1,0 +1,72 @@
+"""Batches made in worker processes, which stay for all epochs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import Any
+
+from unstall.fix.remedy import Remedy
+
+FEWEST, MOST = 4, 16
+"""Loading often waits (files, network), so few cores are no reason for fewer than 4 workers; each worker costs memory
+and start-up time, so more than 16 must be asked for."""
+PREFETCH = 4
+LOADER = "torch.utils.data.DataLoader"
+WORKERS_AT = 5  # position of num_workers among DataLoader's arguments
+NONE = ("0",)
+
+
+def workers() -> int:
+    """How many for this machine: its cores but two, which the training itself needs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(FEWEST, min(cores - 2, MOST))
+
+
+def switch(torch: Any) -> None:
+    """Every ``DataLoader`` that loads in the main process gets workers; an iterable data set gets one, because each
+    worker would read all of it."""
+    loader, iterable = torch.utils.data.DataLoader, torch.utils.data.IterableDataset
+    original = loader.__init__
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        given = signature.bind(self, *args, **kwargs).arguments
+        if not given.get("num_workers", 0):
+            given["num_workers"] = 1 if isinstance(given.get("dataset"), iterable) else workers()
+            given["persistent_workers"] = True
+            given["prefetch_factor"] = PREFETCH
+        named = {k: v for k, v in given.items() if k not in ("self", "args", "kwargs")}
+        original(self, **named, **given.get("kwargs", {}))
+
+    loader.__init__ = __init__
+
+
+def patch(script: Any) -> None:
+    """Arguments of every ``DataLoader`` whose number of workers is 0 or not given."""
+    for call in script.calls(LOADER):
+        if script.unclear(call, before=WORKERS_AT):
+            script.leave(call, "DataLoader with *args or **kwargs: what it gets cannot be read from here")
+            continue
+        if script.argument(call, "num_workers", WORKERS_AT) not in (None, *NONE):
+            continue
+        if not script.simple_data(call):
+            script.leave(call, "an iterable data set: every worker would read all of it unless it shards itself")
+            continue
+        script.set_argument(call, "num_workers", str(script.workers), position=WORKERS_AT)
+        script.set_argument(call, "persistent_workers", "True")
+        script.set_argument(call, "prefetch_factor", str(PREFETCH))
+
+
+REMEDY = Remedy(
+    name="dataloader-workers",
+    title="Load in worker processes",
+    write=f"DataLoader(…, num_workers={workers()}, persistent_workers=True, prefetch_factor={PREFETCH})",
+    codes=("host-data-loading", "host-python-work", "gil-contention"),
+    redraws=True,
+    aliases=("loader-workers", "dataloader"),
+    switch=switch,
+    patch=patch,
+)
