@@ -135,7 +135,8 @@ def main() -> None:
             f"{asked.steps} steps of {where}: {seconds:.1f} s, {1000 * seconds / asked.steps:.1f} ms a step, {loss=:.4f}"
         )
 
-    {"torch": train_torch, "numpy": train_numpy}[backend](asked.steps, report)
+    train = {"torch": train_torch, "numpy": train_numpy}[backend]
+    train(asked.steps, report)
 
 
 if __name__ == "__main__":
