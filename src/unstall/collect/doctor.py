@@ -111,17 +111,16 @@ def render(record: Doctor, width: int = 100) -> str:
     """The record for people: one paragraph a check, remedies on lines of their own so that they can be copied."""
     import textwrap
 
-    marks = {"ok": "ok     ", "limited": "limited", "missing": "missing", "info": "       "}
-    lines = [f"unstall {record.unstall} · Python {record.python}", _system(record), ""]
+    def wrap(text: str, indent: str = "") -> list[str]:
+        return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+    lines = [*wrap(f"unstall {record.unstall} · Python {record.python}"), *wrap(_system(record)), ""]
     for check in record.checks:
-        head = f"{marks[check.state]}  {check.name}: "
         text = check.text + (f" Lost without it: {check.lost}." if check.lost else "")
-        lines += textwrap.wrap(
-            head + text, width, subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False
-        )
+        lines += wrap(f"{MARKS[check.state]}  {check.name}: {text}", " " * 9)
         lines += [f"         → {check.remedy}"] if check.remedy else []
-    lines += ["", f"`unstall run` would use: {'nsys' if record.collector == 'nsys' else 'the built-in collector'}"]
-    lines += ["It records here: " + "; ".join(record.collects) + "."]
+    lines += ["", *wrap(f"`unstall run` would use {COLLECTORS[record.collector]}.")]
+    lines += wrap("It records here: " + "; ".join(record.collects) + ".")
     return "\n".join(lines) + "\n"
 
 

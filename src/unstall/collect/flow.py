@@ -293,7 +293,8 @@ def _keep_report(run: Run, found: Capture) -> Capture:
 
 def _unprofiled(run: Run, logs: Sequence[StepLog]) -> tuple[int | None, str]:
     """The step time without the profiler, from this very run where it has one (hosts vary from run to run)."""
-    for source, some in (("before the captured steps", logs), ("calibration", run.calibrated)):
+    before = logs if run.options.steps else []  # a run that is captured as a whole holds no unprofiled step
+    for source, some in (("before the captured steps", before), ("calibration", run.calibrated)):
         log = main_log(some)
         value = log.unprofiled_ns() if log else None
         if value:

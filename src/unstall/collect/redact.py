@@ -27,9 +27,9 @@ KEPT = re.compile(  # variables that say how a run was set up and nothing of who
     r"|CUDA_(LAUNCH_BLOCKING|MODULE_LOADING|DEVICE_MAX_CONNECTIONS)|PYTORCH_(CUDA_)?ALLOC_CONF|UNSTALL_[A-Z_]+)=[\w.:,\s-]*"
 )
 SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASS(WORD|WD|PHRASE)|API_?KEY|ACCESS_?KEY|CREDENTIAL|PRIVATE_?KEY|AUTH", re.IGNORECASE
+    r"TOKEN(?!IZER)|SECRET|PASS(WORD|WD|PHRASE)|(API|ACCESS|PRIVATE)[-_]?KEY|CREDENTIAL|AUTH", re.IGNORECASE
 )
-SECRET_LONG = 8  # characters: a shorter value is no secret worth the name, and would be found everywhere
+SECRET_LONG, WORD_LONG = 8, 16  # characters: a shorter value, or a shorter plain word, would be found everywhere
 NAME_LONG = 4  # a host called "vm" would be cut out of names that mean something else
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.()%]*=")
 HOME = re.compile(r"(/(?:home|Users|export/home|u|users|lustre/users|scratch/users)/)([^/\0\s\"':]+)")
@@ -169,7 +169,7 @@ def environment_kept(block: str) -> str:
 def redact_command(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """A command line as it may be shown: without values that look like secrets, home folders shortened."""
     home = environ.get("HOME", "")
-    secrets = [v for n, v in environ.items() if SECRET_NAME.search(n) and len(v) >= SECRET_LONG]
+    secrets = [v for n, v in environ.items() if is_secret(n, v)]
     words, hide = [], False
     for word in command:
         name, equals, _ = word.partition("=")
@@ -186,12 +186,18 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str]) -> list[s
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:
     """Names of the variables whose values look like secrets."""
-    return sorted(n for n, v in environ.items() if SECRET_NAME.search(n) and len(v) >= SECRET_LONG)
+    return sorted(n for n, v in environ.items() if is_secret(n, v))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable's value looks like something that nobody else should know."""
+    return bool(SECRET_NAME.search(name)) and len(value) >= (WORD_LONG if value.isalpha() else SECRET_LONG)
 
 
 def _check(source: Path, target: Path, force: bool) -> None:
     try:
-        head = source.read_bytes()[:16] if source.stat().st_size < 4096 else source.open("rb").read(16)
+        with source.open("rb") as file:
+            head = file.read(16)
     except OSError as error:
         raise ProfileUnreadable(str(source), (error.strerror or str(error)).lower(), "Check the path") from error
     if not head.startswith(b"SQLite format 3\0"):
@@ -238,7 +244,7 @@ def _learn(db: sqlite3.Connection, tables: dict[str, list[str]], found: Found) -
     for block in _blocks(db, tables):
         for entry in block.split("\0"):
             name, _, value = entry.partition("=")
-            if SECRET_NAME.search(name) and len(value) >= SECRET_LONG and not KEPT.fullmatch(entry):
+            if is_secret(name, value) and not KEPT.fullmatch(entry):
                 found.secrets.add(value)
             elif name in ("USER", "LOGNAME", "USERNAME"):
                 found.users |= _users(value)
