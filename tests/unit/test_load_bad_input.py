@@ -127,6 +127,14 @@ def test_sqlite_of_something_else(tmp_path: Path) -> None:
     assert "bookmarks" in refused(path, NotAProfile)
 
 
+def test_sqlite_with_names_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "odd.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript('CREATE TABLE "one\ntwo"("a\nb" INTEGER); CREATE TABLE zebra(x)')
+    path.write_bytes(path.read_bytes().replace(b"zebra", b"z\xffbra"))
+    assert "one two" in refused(path, NotAProfile)
+
+
 def test_sqlite_without_tables(tmp_path: Path) -> None:
     path = tmp_path / "none.sqlite"
     with closing(sqlite3.connect(path)) as db:

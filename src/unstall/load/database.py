@@ -72,12 +72,13 @@ class Database:
 
     def _catalog(self) -> dict[str, frozenset[str]]:
         frame = self.query(
-            "SELECT CAST(m.name AS TEXT) AS t, CAST(p.name AS TEXT) AS c "
+            "SELECT CAST(m.name AS BLOB) AS t, CAST(p.name AS BLOB) AS c "
             "FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table'"
         )
         if not len(frame):
             return {}
-        return {t: frozenset(columns) for t, columns in frame.group_by("t").agg("c").iter_rows()}
+        named = frame.select(text_of(frame["t"]), text_of(frame["c"]))
+        return {t: frozenset(columns) for t, columns in named.group_by("t").agg("c").iter_rows()}
 
 
 def check_whole(path: Path) -> None:

@@ -188,7 +188,7 @@ def _rank(facts: Facts) -> int | None:
 def _something_else(db: Database) -> tuple[str, str]:
     if not db.tables:
         return "an SQLite file without any table", "If it is an export, it did not finish: export it again"
-    names = ", ".join(sorted(db.tables)[:4])
+    names = ", ".join(" ".join(name.split())[:40] for name in sorted(db.tables)[:4])
     return f"an SQLite file of something else (tables {names} …)", "Name an export of nsys: nsys export --type sqlite …"
 
 
