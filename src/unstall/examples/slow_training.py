@@ -131,9 +131,8 @@ def main() -> None:
 
     def report(where: str, loss: float) -> None:
         seconds = perf_counter() - start
-        print(
-            f"{asked.steps} steps of {where}: {seconds:.1f} s, {1000 * seconds / asked.steps:.1f} ms a step, {loss=:.4f}"
-        )
+        each = 1000 * seconds / asked.steps
+        print(f"{asked.steps} steps of {where}: {seconds:.1f} s, {each:.1f} ms a step, loss {loss:.4f}")
 
     train = {"torch": train_torch, "numpy": train_numpy}[backend]
     train(asked.steps, report)
