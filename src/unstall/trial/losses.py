@@ -1,0 +1,95 @@
+"""Whether two runs train alike: their losses step by step, against what the remedy may change.
+
+In: losses by step of the plain runs and of the changed ones, the remedy's tolerance. Out: :class:`Losses` with the
+figures. Three questions in this order: are they equal; do the first steps agree within the tolerance (training
+multiplies any difference, so later steps are compared by their mean); where random numbers may have been drawn
+elsewhere, or the plain program itself differs from run to run, is the mean of all steps the same?
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+
+from unstall.trial.outcome import Losses
+
+FIRST = 10
+"""Steps whose losses are compared one by one. A relative difference of 1e-7 (fp32) stays below 1e-4 that long in the
+networks tried; later steps amplify it without anything being wrong."""
+LATER = 5.0  # times the tolerance: how far the mean of all steps may lie apart
+SIGMAS = 3.0  # standard errors of the mean difference: 1 wrong rejection in 370
+
+ByStep = Mapping[int, float]
+
+
+def compare(plain: Sequence[ByStep], changed: Sequence[ByStep], tolerance: float, *, redraws: bool) -> Losses:
+    """Every changed run against the plain ones; the worst decides."""
+    plain, changed = [p for p in plain if p], [c for c in changed if c]
+    if not plain or not changed:
+        return Losses(verdict="unknown", text="no losses were seen")
+    steady = all(_largest(plain[0], other) <= tolerance for other in plain[1:])
+    found = [_pair(plain[0], run, tolerance, loose=redraws or not steady) for run in changed]
+    worst = max(found, key=lambda f: ("equal", "agree", "same level", "unknown", "differ").index(f.verdict))
+    if not steady:
+        worst.text += "; the plain program itself differs from run to run"
+    return worst
+
+
+def _pair(plain: ByStep, changed: ByStep, tolerance: float, *, loose: bool) -> Losses:
+    common = sorted(plain.keys() & changed.keys())
+    if not common:
+        return Losses(verdict="unknown", text="no step has a loss in both runs")
+    largest = _largest(plain, changed)
+    said = {"compared": len(common), "largest": largest, "tolerance": tolerance}
+    bad = next((s for s in common if math.isfinite(plain[s]) and not math.isfinite(changed[s])), None)
+    if bad is not None:
+        return Losses(verdict="differ", text=f"the loss of step {bad} is {changed[bad]}, plain {plain[bad]:.6g}", **said)
+    if all(_same(plain[s], changed[s]) for s in common):
+        return Losses(verdict="equal", text=f"equal in {len(common)} steps", **said)
+    mean, error = _mean_difference(plain, changed, common)
+    if largest <= tolerance and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
+        return Losses(verdict="agree", text=f"within {_percent(largest)} in the first steps", **said)
+    level = f"mean {_percent(mean, sign=True)} ± {_percent(SIGMAS * error)}"
+    if loose and len(common) > FIRST and abs(mean) <= max(tolerance, SIGMAS * error):
+        return Losses(verdict="same level", text=f"other random draws, same level ({level})", **said)
+    worst = max(common[:FIRST], key=lambda s: _relative(plain, changed, s))
+    text = (
+        f"step {worst}: {changed[worst]:.6g}, plain {plain[worst]:.6g} "
+        f"({_percent(largest)}, allowed {_percent(tolerance)}); {level}"
+    )
+    return Losses(verdict="differ", text=text, **said)
+
+
+def _same(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b))
+
+
+def _largest(plain: ByStep, changed: ByStep) -> float:
+    """Largest relative difference of the first common steps."""
+    common = sorted(plain.keys() & changed.keys())[:FIRST]
+    return max((_relative(plain, changed, s) for s in common), default=0.0)
+
+
+def _relative(plain: ByStep, changed: ByStep, step: int) -> float:
+    """Against the level of the first losses: one that happens to be near zero is no measure."""
+    a, b = plain[step], changed[step]
+    if _same(a, b):
+        return 0.0
+    level = fmean(abs(v) for v in list(plain.values())[:FIRST] if math.isfinite(v)) if plain else 0.0
+    difference = abs(a - b) / max(abs(a), level, 1e-30)
+    return difference if math.isfinite(difference) else math.inf
+
+
+def _mean_difference(plain: ByStep, changed: ByStep, steps: Sequence[int]) -> tuple[float, float]:
+    """Mean relative difference and its standard error, steps taken as independent draws."""
+    level = fmean(abs(plain[s]) for s in steps) or 1e-30
+    differences = [(changed[s] - plain[s]) / level for s in steps]
+    differences = [d for d in differences if math.isfinite(d)]
+    if len(differences) < 2:
+        return (differences[0] if differences else 0.0), 0.0
+    return fmean(differences), stdev(differences) / math.sqrt(len(differences))
+
+
+def _percent(value: float, *, sign: bool = False) -> str:
+    return f"{value * 100:{'+' if sign else ''}.2g} %"

@@ -1,0 +1,165 @@
+"""One run of the program with some remedies switched on: started, timed through the hooks, ended after enough steps.
+
+In: a command, names of remedies, limits. Out: :class:`Run` with step times and losses, or why there are none. The
+program's own output goes into a file of ours, and its last lines into the reason when it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unstall.collect.process import supervise
+from unstall.fix.inject import END, PLUGIN, TRIAL
+from unstall.fix.remedy import named
+from unstall.instrument import Options, environment
+from unstall.instrument import command as instrumented
+from unstall.instrument.options import STEP_LOG_NAME
+from unstall.instrument.steplog import StepLog, main_log, read
+
+ENDED_BY_US = (0, 130)  # exit after SystemExit(0), or of a KeyboardInterrupt
+FEWEST = 5  # steady steps without which a run says nothing
+
+
+@dataclass
+class Run:
+    """What one run told.
+
+    Attributes:
+        code: exit code, shell style.
+        samples_ns: steady step times; the GPU's lag behind the host is spread over them.
+        losses: step → value.
+        seconds: wall time of the whole run.
+        gpu: whether a GPU took part.
+        reason: why it cannot be used; empty when it can.
+        interrupted: a signal came from outside.
+    """
+
+    code: int
+    seconds: float
+    samples_ns: list[float] = field(default_factory=list)
+    losses: dict[int, float] = field(default_factory=dict)
+    gpu: bool = False
+    reason: str = ""
+    interrupted: bool = False
+
+    @property
+    def good(self) -> bool:
+        return not self.reason
+
+
+def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: float, most: float) -> Run:
+    """Run it once.
+
+    Args:
+        command: the program.
+        names: remedies to switch on; none for the plain run.
+        steps: end after so many steps.
+        seconds: end after so long in steps, once enough are done.
+        most: the run is ended from outside after that many seconds.
+    """
+    with tempfile.TemporaryDirectory(prefix="unstall-try-") as folder:
+        template, log = str(Path(folder) / STEP_LOG_NAME), Path(folder) / "output.txt"
+        inside = Options(parts=("steps", "losses"), step_log=template, plugins=(PLUGIN,))
+        begun = time.monotonic()
+        with _Deadline(most) as deadline:
+            ended = supervise(
+                instrumented(command, inside),
+                _environ(inside, names, steps, seconds),
+                out=log,
+                err=log,
+                remove=[Path(folder)],
+                on_event=deadline.on_event,
+            )
+        took = time.monotonic() - begun
+        run = _run(ended.code, took, main_log(read(template)), late=deadline.passed)
+        if run.reason and (last := _last_lines(log)):
+            run.reason += f": {last}"
+        run.interrupted = bool(ended.signals)
+        return run
+
+
+def _environ(inside: Options, names: Sequence[str], steps: int, seconds: float) -> dict[str, str]:
+    env = environment(inside)
+    env.update({TRIAL: ",".join(names), END: f"{steps}:{seconds:g}", "PYTHONHASHSEED": env.get("PYTHONHASHSEED", "0")})
+    for remedy in named(names):
+        for name, value in remedy.environ.items():
+            env[name] = f"{env[name]},{value}" if env.get(name) else value
+    return env
+
+
+def _run(code: int, seconds: float, log: StepLog | None, *, late: bool) -> Run:
+    run = Run(code, seconds)
+    if late and (log is None or len(log.samples_ns) < FEWEST):
+        run.reason = f"fewer than {FEWEST} steps in {seconds:.0f} s"
+    elif code not in ENDED_BY_US and not late:
+        run.reason = f"exit code {code}"
+    elif log is None:
+        run.reason = "no training step was seen"
+    if log is None:
+        return run
+    run.gpu, run.samples_ns = log.gpu, _steady(log)
+    run.losses = _by_step(log.losses)
+    if not run.reason and len(run.samples_ns) < FEWEST:
+        run.reason = f"only {len(run.samples_ns)} steps after warm-up"
+    return run
+
+
+def _steady(log: StepLog) -> list[float]:
+    """Samples after warm-up; where the host ran ahead of the GPU each gets its share of what that lagged behind."""
+    whole, samples = log.step_ns(), log.samples_ns[log.warmup :]
+    if not whole or not samples:
+        return []
+    middle = sorted(samples)[len(samples) // 2]
+    return [s * whole / middle for s in samples] if middle else []
+
+
+def _by_step(losses: Sequence[Sequence[float]]) -> dict[int, float]:
+    """The last loss of every step: several ``backward`` calls a step are micro-batches or several losses."""
+    return {int(step): value for step, value in losses}
+
+
+def _last_lines(log: Path) -> str:
+    """The last line that says something: the exception of a traceback."""
+    try:
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    errors = [line for line in lines if "Error" in line.split(":")[0] or line.startswith("unstall:")]
+    return (errors or lines or [""])[-1][:300]
+
+
+class _Deadline:
+    """Interrupts the program when its time is over, as Ctrl-C would; a second time ends it for good."""
+
+    def __init__(self, most: float) -> None:
+        self.most, self.passed = most, False
+        self.timers: list[threading.Timer] = []
+
+    def __enter__(self) -> _Deadline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for timer in self.timers:
+            timer.cancel()
+
+    def on_event(self, event: dict[str, object]) -> None:
+        if event["event"] == "program" and isinstance(event["pid"], int):
+            for after, number in ((0.0, signal.SIGINT), (10.0, signal.SIGTERM), (20.0, signal.SIGKILL)):
+                self.timers.append(threading.Timer(self.most + after, self._send, [event["pid"], number]))
+                self.timers[-1].daemon = True
+                self.timers[-1].start()
+
+    def _send(self, pid: int, number: int) -> None:
+        """A child of the supervisor that has not been waited for: the number is still its own."""
+        self.passed = True
+        try:
+            os.kill(pid, number)
+        except OSError:
+            return
