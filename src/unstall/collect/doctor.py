@@ -36,6 +36,8 @@ INSTALL_NSYS = {
     "suse": "with NVIDIA's CUDA repository enabled: zypper install -y nsight-systems-cli",
     "arch": "pacman -S nsight-systems",
 }
+MARKS: dict[State, str] = {"ok": "ok     ", "limited": "limited", "missing": "missing", "info": "       "}
+COLLECTORS = {"nsys": "nsys", "builtin": "the built-in collector"}
 DOWNLOAD = (
     "download the CLI from https://developer.nvidia.com/nsight-systems and put nsys on the PATH, or set NSYS to it"
 )
