@@ -100,13 +100,20 @@ def report(
 
 @app.command()
 @with_outputs
-def demo(top: Top = 10, by: Rank = "total", **targets: str) -> None:
+def demo(
+    top: Top = 10,
+    by: Rank = "total",
+    live: Annotated[bool, typer.Option("--live", help="Run the loop on this machine now and report on that.")] = False,
+    **targets: str,
+) -> None:
     """Show the report of a run recorded on an H200.
 
-    Needs no GPU, no nsys and no torch.
+    Needs no GPU, no nsys and no torch; --live uses what there is of them.
     """
     from unstall.commands import demo as command
 
+    if live:
+        raise typer.Exit(command.run_live(targets, top=top, by=by))
     command.run(targets, top=top, by=by)
 
 
@@ -178,6 +185,55 @@ def run(
         nsys_args=nsys_args, keep_report=keep_report, redact=redact,
     )  # fmt: skip
     raise typer.Exit(implementation.run(command, targets, options=options, top=top, by=by, step=step))
+
+
+@app.command("try", context_settings={"allow_interspersed_args": False})
+def try_(
+    command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS]", help="What to run.")],
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="P", help="Candidates from its findings; else a quick capture.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="This remedy, or those of this finding's code.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All remedies, whatever the findings say.")] = False,
+    budget: Annotated[float, typer.Option("--budget", min=1, metavar="S", help="Seconds for all runs together.")] = 300,
+    steps: Annotated[int, typer.Option("--steps", min=15, metavar="N", help="End each run after N steps.")] = 100,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
+    ] = None,
+) -> None:
+    """Run a program with and without each fix, unprofiled and unedited, and rank the fixes by what they gain."""
+    from unstall.commands import try_ as implementation
+
+    raise typer.Exit(
+        implementation.run(
+            command, profile=profile, only=only or [], everything=everything, budget=budget, steps=steps, json=json
+        )
+    )
+
+
+@app.command()
+def fix(
+    script: Annotated[str, typer.Argument(metavar="TRAIN.py", help="The script to mend.")],
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="P", help="Only what its findings call for.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="This remedy, or those of this finding's code.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Worker processes of a DataLoader.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write it; the script as it was stays as TRAIN.py.bak.")] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
+    ] = None,
+) -> None:
+    """Show what the findings call for as a patch of the script. Writes nothing without --apply."""
+    from unstall.commands import fix as implementation
+
+    implementation.run(script, profile=profile, only=only or [], workers=workers, apply=apply, json=json)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """``unstall demo``: the report of the recorded run, and what the remedy gave when it was measured there.
 
-In: where to write. Out: the same as ``unstall report`` of the recording, framed by two remarks on a terminal.
+In: where to write. Out: the same as ``unstall report`` of the recording, framed by two remarks on a terminal. With
+``--live`` the same loop runs here first, and the report is of that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ This is what `unstall report` says of the recording; it was made elsewhere, noth
 
 """
 
+LIVE = """\
+The same kind of training loop, run on this machine now: it decodes every batch on the main thread, 20 ms of it.
+
+"""
+
 
 def run(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"]) -> None:
     """Report on the recorded run."""
@@ -27,6 +33,16 @@ def run(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"
         report_command.run([str(path)], targets, top=top, by=by, unprofiled_ms=demo.TRUTH.unprofiled_ms, cache=False)
     if remarks:
         _say(_ending())
+
+
+def run_live(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"]) -> int:
+    """Run the loop here, report on it. Returns the loop's exit code."""
+    from unstall.commands import run as run_command
+
+    if STDOUT not in targets.values():
+        _say(LIVE)
+    with demo.live() as (command, options):
+        return run_command.run(command, targets, options=options, top=top, by=by)
 
 
 def _ending() -> str:
