@@ -24,7 +24,7 @@ from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
 from unstall.collect.process import Ended
 from unstall.collect.ranks import Rank, rank_of
-from unstall.errors import CollectionFailed, UsageError
+from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME
@@ -272,8 +272,13 @@ def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
     if run.rank is not None:
         facts["rank"] = str(run.rank.number)
     meta.write(sqlite, facts)
-    if run.options.redact:
-        redact.verify(sqlite, redact.clean_up(sqlite))
+    if not run.options.redact:
+        return
+    try:
+        redact.clean_up(sqlite)
+    except ProfileUnreadable as error:
+        text = f"{sqlite.name} {error.why.removeprefix('the copy ')}. {error.hint}: `unstall redact` refuses it too."
+        run.tell(Note("not-redacted", text))
 
 
 def _keep_report(run: Run, found: Capture) -> Capture:

@@ -95,17 +95,14 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Found:
         ProfileUnreadable: the file is damaged, or the copy still holds something after all (then it is removed).
     """
     _check(source, target, force)
-    work, clean = (target.with_name(f".{target.name[:60]}.{kind}") for kind in ("work", "clean"))
+    work = target.with_name(f".{target.name[:60]}.work")
     try:
         origin = sqlite3.connect(f"file:{_quoted(source)}?mode=ro", uri=True)
         with closing(origin), closing(sqlite3.connect(work)) as copy:
             copy.execute("PRAGMA synchronous = OFF")  # it is thrown away when anything goes wrong
             origin.backup(copy)
         found = clean_up(work)
-        with closing(sqlite3.connect(work)) as copy:
-            copy.execute("VACUUM INTO ?", [str(clean)])
-        verify(clean, found)
-        clean.replace(target)
+        work.replace(target)
         return found
     except sqlite3.DatabaseError as error:
         raise ProfileUnreadable(str(source), f"cannot be copied ({error})", "Export it again") from error
@@ -113,25 +110,41 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Found:
         raise UsageError(str(target), f"cannot be written ({error.strerror})", "Name another file") from error
     finally:
         work.unlink(missing_ok=True)
-        clean.unlink(missing_ok=True)
 
 
 def clean_up(path: Path) -> Found:
-    """Redact a file that is ours, in place. What was overwritten is overwritten on disk as well."""
+    """Redact a file that is ours. It is written anew at the end: SQLite leaves old text in the gaps of its pages, with
+    ``secure_delete`` as well.
+
+    Raises:
+        ProfileUnreadable: something stayed after all; the file is then as it was, but for what was found.
+    """
+    clean = path.with_name(f".{path.name[:60]}.clean")
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what we take out; the file is a copy anyway
+            db.text_factory = _text
+            found = _take_out(db)
+            db.execute("VACUUM INTO ?", [str(clean)])
+        verify(clean, found)
+        clean.replace(path)
+        return found
+    finally:
+        clean.unlink(missing_ok=True)
+
+
+def _take_out(db: sqlite3.Connection) -> Found:
     found = Found()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA secure_delete = ON")
-        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what we take out; the file is a copy anyway
-        db.text_factory = _text
-        tables = _text_columns(db)
-        _learn(db, tables, found)
-        for table in {*META, ENVIRONMENT} & tables.keys():
-            _small_table(db, table, found)
-        _streams(db, tables, found)
-        for table, columns in tables.items():
-            for column in columns:
-                _rewrite(db, table, column, found)
-        db.commit()
+    tables = _text_columns(db)
+    _learn(db, tables, found)
+    for table in {*META, ENVIRONMENT} & tables.keys():
+        _small_table(db, table, found)
+    _streams(db, tables, found)
+    for table, columns in tables.items():
+        for column in columns:
+            _rewrite(db, table, column, found)
+    db.commit()
     return found
 
 
