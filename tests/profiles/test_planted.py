@@ -1,0 +1,51 @@
+"""The planted-bottleneck benchmark on its recorded exports: causes, twins, predictions and their intervals.
+
+The scripts, their exports and the times measured without the profiler are in ``benchmarks/planted``.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "planted"
+EXPORTS = BENCHMARK / "exports"
+
+pytestmark = pytest.mark.skipif(
+    not (EXPORTS / "truth.json").exists(), reason="benchmarks/planted/exports is not here: run the benchmark on a GPU"
+)
+
+
+@pytest.fixture(scope="module")
+def totals() -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARK))
+        run = runpy.run_path(str(BENCHMARK / "run.py"), run_name="planted")
+        rows = run["replay"](run["catalog"](), EXPORTS, 2)
+        found: dict[str, Any] = run["judge"].totals(rows)
+    return found
+
+
+def test_at_least_twenty_scripts_are_judged(totals: dict[str, Any]) -> None:
+    assert totals["cases"] >= 20
+    assert totals["twins"] >= 20
+
+
+def test_the_first_cause_is_the_planted_one(totals: dict[str, Any]) -> None:
+    assert totals["right"] / totals["cases"] >= 0.95
+
+
+def test_healthy_twins_raise_no_false_alarm(totals: dict[str, Any]) -> None:
+    assert totals["twins_clean"] == totals["twins"]
+
+
+def test_predictions_come_near_the_measured_remedy(totals: dict[str, Any]) -> None:
+    assert totals["predicted"] >= 0.95 * totals["predictions"]
+    assert totals["median_error"] < 0.10
+
+
+def test_stated_intervals_hold_the_truth(totals: dict[str, Any]) -> None:
+    assert totals["held"] / totals["predictions"] >= 0.8
