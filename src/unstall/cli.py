@@ -190,6 +190,7 @@ def run(
 @app.command("try", context_settings={"allow_interspersed_args": False})
 def try_(
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENTS]", help="What to run.")],
+    *,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="P", help="Candidates from its findings; else a quick capture.")
     ] = None,
@@ -216,6 +217,7 @@ def try_(
 @app.command()
 def fix(
     script: Annotated[str, typer.Argument(metavar="TRAIN.py", help="The script to mend.")],
+    *,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="P", help="Only what its findings call for.")
     ] = None,
@@ -225,7 +227,7 @@ def fix(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, metavar="N", help="Worker processes of a DataLoader.")
     ] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Write it; the script as it was stays as TRAIN.py.bak.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Write it; the old script stays as TRAIN.py.bak.")] = False,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
     ] = None,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from unstall.fix import forward
 from unstall.fix.remedy import Remedy
+
+CONVOLUTIONS = re.compile(r"\bConv[23]d\b|\btorchvision\b|\btimm\b")
+"""What a script with convolutions says; where it says none of it, the layout is of no use."""
 
 
 def switch(torch: Any) -> None:
@@ -24,7 +28,7 @@ def patch(script: Any) -> None:
     if not torch:
         script.leave(None, "torch is not imported by name at the top of the script")
         return
-    if "channels_last" in script.text:
+    if "channels_last" in script.text or not CONVOLUTIONS.search(script.text):
         return
     for name, statement in script.models():
         script.insert_after(statement, f"{name} = {name}.to(memory_format={torch}.channels_last)")

@@ -12,7 +12,7 @@ def compile_models(torch: Any, **how: Any) -> None:
     """Compile every outermost module before its first call; dropout draws the random numbers of the plain model."""
 
     def compile_it(module: Any) -> None:
-        import torch._inductor.config as config
+        from torch._inductor import config
 
         config.fallback_random = True
         module.compile(**how)

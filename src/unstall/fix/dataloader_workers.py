@@ -66,6 +66,7 @@ REMEDY = Remedy(
     write=f"DataLoader(…, num_workers={workers()}, persistent_workers=True, prefetch_factor={PREFETCH})",
     codes=("host-data-loading", "host-python-work", "gil-contention"),
     redraws=True,
+    lead=workers() * PREFETCH,
     aliases=("loader-workers", "dataloader"),
     switch=switch,
     patch=patch,

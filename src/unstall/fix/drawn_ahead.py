@@ -28,5 +28,6 @@ REMEDY = Remedy(
     write="for x, y in unstall.prefetch(loader, device=device):",
     codes=("host-data-loading", "pageable-copy", "exposed-copy"),
     redraws=True,
+    lead=ahead.DEPTH,
     switch=switch,
 )

@@ -21,7 +21,7 @@ def switch(torch: Any) -> None:
             gc.collect()
             gc.freeze()
 
-    optim.register_optimizer_step_post_hook(after_step)  # type: ignore[attr-defined]
+    optim.register_optimizer_step_post_hook(after_step)
 
 
 REMEDY = Remedy(

@@ -6,7 +6,8 @@ functions). Called through ``UNSTALL_PLUGINS`` before the program's first line.
 
 ===================== ==========================================================================================
 ``UNSTALL_TRIAL``     names of the remedies to switch on, comma separated
-``UNSTALL_TRIAL_END`` ``STEPS:SECONDS``: end after that many steps, or after that long once :data:`ENOUGH` are done
+``UNSTALL_TRIAL_END`` ``STEPS:SECONDS:LEAD``: end after that many steps, or after that long once :data:`ENOUGH` are
+                      done besides the first LEAD
 ===================== ==========================================================================================
 """
 
@@ -78,7 +79,7 @@ def _hide(decorators: Any) -> None:
                     decorators.skip_code(code)
 
 
-def _limit(count: float, seconds: float) -> None:
+def _limit(count: float, seconds: float, lead: float) -> None:
     """End the program at the border of a step."""
     original = steps.StepClock.tick
     begun: list[float] = []
@@ -87,7 +88,7 @@ def _limit(count: float, seconds: float) -> None:
         if not begun:
             begun.extend([index, time.monotonic()])
         done = index - begun[0]
-        if done >= count or (done >= ENOUGH and time.monotonic() - begun[1] >= seconds):
+        if done >= count or (done >= ENOUGH + lead and time.monotonic() - begun[1] >= seconds):
             self.pause(done=True)
             _leave()
         original(self, index)

@@ -36,6 +36,7 @@ class Remedy:
         tolerance: relative difference that losses of the first steps may have.
         redraws: random numbers may be drawn elsewhere (worker processes, threads), so that batches are other draws of
             the same distribution.
+        lead: steps that live on batches made before the loop needed them; their times are not steady.
         aliases: other names, such as the patch's name in findings.
         environ: environment variables that switch it on, for what must be known before Python starts.
     """
@@ -48,10 +49,16 @@ class Remedy:
     needs: Literal["", "cuda"] = ""
     tolerance: float = FLOAT_NOISE
     redraws: bool = False
+    lead: int = 0
     aliases: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     switch: Callable[[Any], None] | None = None
     patch: Callable[[Any], None] | None = None
+
+    @property
+    def by_patch(self) -> bool:
+        """It is tried by running a patched copy of the script: nothing can be switched."""
+        return self.switch is None and not self.environ and self.patch is not None
 
     @property
     def names(self) -> tuple[str, ...]:

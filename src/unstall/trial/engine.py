@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from unstall.errors import UsageError
+from unstall.errors import CollectionFailed
 from unstall.fix.remedy import Remedy, named
 from unstall.trial import gain, losses
 from unstall.trial.outcome import Outcome, Plan, Row
@@ -46,6 +46,7 @@ class Trial:
         self.seconds = plan.budget  # in steps, a run
         self.cost = 0.0  # seconds of the longest run so far
         self.stopped = False
+        self.fresh = True  # the last run was a plain one
         self.notes: list[str] = []
 
     def left(self) -> float:
@@ -64,7 +65,7 @@ class Trial:
         self.seconds = max(CHEAPEST, self.plan.budget / (4 * (len(self.candidates) + 1)))
         run = self.run([], "plain")
         if not run.good and not run.interrupted:
-            raise UsageError(" ".join(self.plan.command), f"the plain program gave no step times: {run.reason}", HINT)
+            raise _unusable(self.plan, run)
         self.plain.append(run)
         for c in self.candidates:
             if c.remedies[0].needs == "cuda" and not run.gpu:
@@ -74,8 +75,11 @@ class Trial:
     def rounds(self, candidates: Sequence[Candidate], until: float) -> None:
         """Plain, then every candidate that is still open, until all are settled or less than ``until`` s are left."""
         for number in range(ROUNDS):
-            if number and self._room(until) and self._open(candidates):
+            if not self._open(candidates) or not self._room(until, 1 if self.fresh else 2):
+                return
+            if not self.fresh:
                 self.plain.append(self.run([], "plain"))
+            self.fresh = False
             order = self._open(candidates)
             for c in order[number % max(len(order), 1) :] + order[: number % max(len(order), 1)]:
                 if not self._room(until):
@@ -83,14 +87,13 @@ class Trial:
                 self.measure(c)
             for c in candidates:
                 self.judge(c)
-            if not self._open(candidates) or not self._room(until):
-                return
 
     def _open(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         return [c for c in candidates if not c.done]
 
-    def _room(self, until: float) -> bool:
-        return not self.stopped and self.left() - until > self.cost
+    def _room(self, until: float, runs: int = 1) -> bool:
+        """Whether so many runs fit into the time."""
+        return not self.stopped and self.left() - until > runs * self.cost
 
     def measure(self, c: Candidate) -> None:
         run = self.run(c.row.names, c.row.name)
@@ -126,12 +129,14 @@ class Trial:
         if row.losses.verdict == "differ":
             c.done, row.verdict, row.reason = True, "rejected", f"losses: {row.losses.text}"
 
+    def winners(self) -> list[Candidate]:
+        return [c for c in self.candidates if c.row.verdict == "faster" and _trusted(c)]
+
     def together(self) -> Candidate | None:
         """The winners at once, where there is more than one."""
-        winners = [c for c in self.candidates if c.row.verdict == "faster" and _trusted(c)]
-        if len(winners) < 2 or self.stopped:
+        winners = sorted(self.winners(), key=lambda c: -(c.row.ratio or 0))
+        if len(winners) < 2 or not self._room(0.0):
             return None
-        winners.sort(key=lambda c: -(c.row.ratio or 0))
         combination = _candidate(_compatible([c.remedies[0] for c in winners]))
         if len(combination.remedies) < 2:
             return None
@@ -170,18 +175,31 @@ def attempt(plan: Plan, *, say: Say = lambda _: None) -> Outcome:
     """Try every candidate of the plan.
 
     Raises:
-        UsageError: the plain program gives no step times, or a name is unknown.
+        CollectionFailed: the plain program gives no step times.
+        UsageError: a name is unknown.
     """
     trial = Trial(plan, say)
     trial.first()
     trial.rounds(trial.candidates, until=FOR_COMBINATION * plan.budget if len(trial.candidates) > 1 else 0.0)
+    if len(trial.winners()) < 2:
+        trial.rounds(trial.candidates, until=0.0)
     plain = list(trial.plain)
     extra = trial.together()
     if trial.stopped:
         trial.notes.append("interrupted: what was measured until then")
     if len([p for p in plain if p.good]) > 1 and (spread := _between(plain)) > gain.TIGHT:
-        trial.notes.append(f"the plain runs differ by {spread:.0%} among themselves: the machine is busy, or too few steps")
+        trial.notes.append(
+            f"the plain runs differ by {spread:.0%} among themselves: the machine is busy, or too few steps"
+        )
     return trial.outcome(extra, plain)
+
+
+def _unusable(plan: Plan, run: Run) -> CollectionFailed:
+    """The exit code is the program's own where it has failed."""
+    hint = HINT if run.code in (0, 130) else ""
+    error = CollectionFailed(" ".join(plan.command), f"the plain program gave no step times: {run.reason}", hint)
+    error.exit_code = run.code or error.exit_code
+    return error
 
 
 def _candidate(some: list[Remedy]) -> Candidate:
@@ -226,11 +244,20 @@ def _between(runs: Sequence[Run]) -> float:
 
 
 def _rank(row: Row) -> tuple[int, float]:
-    order = ("faster", "inconclusive", "no difference", "slower", "rejected", "crashed", "not measured", "not applicable")
+    order = (
+        "faster",
+        "inconclusive",
+        "no difference",
+        "slower",
+        "rejected",
+        "crashed",
+        "not measured",
+        "not applicable",
+    )
     return order.index(row.verdict), -(row.ratio or 0)
 
 
 def _told(run: Run) -> str:
     if not run.good:
         return run.reason
-    return f"{(_step([run]) or 0) / 1e6:.2f} ms a step over {len(run.samples_ns)} steps"
+    return f"{(_step([run]) or 0) / 1e6:.2f} ms a step"

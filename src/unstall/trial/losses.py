@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
-from unstall.trial.outcome import Losses
+from unstall.trial.outcome import Agreement, Losses
 
 FIRST = 10
 """Steps whose losses are compared one by one. A relative difference of 1e-7 (fp32) stays below 1e-4 that long in the
@@ -41,24 +41,27 @@ def _pair(plain: ByStep, changed: ByStep, tolerance: float, *, loose: bool) -> L
     if not common:
         return Losses(verdict="unknown", text="no step has a loss in both runs")
     largest = _largest(plain, changed)
-    said = {"compared": len(common), "largest": largest, "tolerance": tolerance}
+
+    def said(verdict: Agreement, text: str) -> Losses:
+        return Losses(verdict=verdict, text=text, compared=len(common), largest=largest, tolerance=tolerance)
+
     bad = next((s for s in common if math.isfinite(plain[s]) and not math.isfinite(changed[s])), None)
     if bad is not None:
-        return Losses(verdict="differ", text=f"the loss of step {bad} is {changed[bad]}, plain {plain[bad]:.6g}", **said)
+        return said("differ", f"the loss of step {bad} is {changed[bad]}, plain {plain[bad]:.6g}")
     if all(_same(plain[s], changed[s]) for s in common):
-        return Losses(verdict="equal", text=f"equal in {len(common)} steps", **said)
+        return said("equal", f"equal in {len(common)} steps")
     mean, error = _mean_difference(plain, changed, common)
     if largest <= tolerance and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
-        return Losses(verdict="agree", text=f"within {_percent(largest)} in the first steps", **said)
+        return said("agree", f"within {_percent(largest)} in the first steps")
     level = f"mean {_percent(mean, sign=True)} ± {_percent(SIGMAS * error)}"
     if loose and len(common) > FIRST and abs(mean) <= max(tolerance, SIGMAS * error):
-        return Losses(verdict="same level", text=f"other random draws, same level ({level})", **said)
+        return said("same level", f"other random draws, same level ({level})")
     worst = max(common[:FIRST], key=lambda s: _relative(plain, changed, s))
     text = (
         f"step {worst}: {changed[worst]:.6g}, plain {plain[worst]:.6g} "
         f"({_percent(largest)}, allowed {_percent(tolerance)}); {level}"
     )
-    return Losses(verdict="differ", text=text, **said)
+    return said("differ", text)
 
 
 def _same(a: float, b: float) -> bool:

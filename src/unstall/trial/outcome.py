@@ -14,6 +14,7 @@ import msgspec
 Verdict = Literal[
     "faster", "slower", "no difference", "inconclusive", "crashed", "rejected", "not applicable", "not measured"
 ]
+Agreement = Literal["equal", "agree", "same level", "differ", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Losses(msgspec.Struct, kw_only=True):
     mean), ``differ``, ``unknown`` (none were seen).
     """
 
-    verdict: Literal["equal", "agree", "same level", "differ", "unknown"]
+    verdict: Agreement
     text: str
     compared: int = 0
     largest: float | None = None  # largest relative difference in the first steps

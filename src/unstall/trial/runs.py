@@ -24,6 +24,8 @@ from unstall.instrument.options import STEP_LOG_NAME
 from unstall.instrument.steplog import StepLog, main_log, read
 
 ENDED_BY_US = (0, 130)  # exit after SystemExit(0), or of a KeyboardInterrupt
+BLOCKS = 8  # means a run, at least: enough for a median and its spread
+LONGEST_BURST = 16  # steps: as many as the most workers that a trial switches on
 FEWEST = 5  # steady steps without which a run says nothing
 
 
@@ -33,7 +35,7 @@ class Run:
 
     Attributes:
         code: exit code, shell style.
-        samples_ns: steady step times; the GPU's lag behind the host is spread over them.
+        samples_ns: steady step times, see :func:`_steady`.
         losses: step → value.
         seconds: wall time of the whole run.
         gpu: whether a GPU took part.
@@ -78,7 +80,7 @@ def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: f
                 on_event=deadline.on_event,
             )
         took = time.monotonic() - begun
-        run = _run(ended.code, took, main_log(read(template)), late=deadline.passed)
+        run = _run(ended.code, took, main_log(read(template)), _lead(names), late=deadline.passed)
         if run.reason and (last := _last_lines(log)):
             run.reason += f": {last}"
         run.interrupted = bool(ended.signals)
@@ -86,15 +88,26 @@ def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: f
 
 
 def _environ(inside: Options, names: Sequence[str], steps: int, seconds: float) -> dict[str, str]:
-    env = environment(inside)
-    env.update({TRIAL: ",".join(names), END: f"{steps}:{seconds:g}", "PYTHONHASHSEED": env.get("PYTHONHASHSEED", "0")})
+    env, lead = environment(inside), _lead(names)
+    env.update(
+        {
+            TRIAL: ",".join(names),
+            END: f"{steps + lead}:{seconds:g}:{lead}",
+            "PYTHONHASHSEED": env.get("PYTHONHASHSEED", "0"),
+        }
+    )
     for remedy in named(names):
         for name, value in remedy.environ.items():
             env[name] = f"{env[name]},{value}" if env.get(name) else value
     return env
 
 
-def _run(code: int, seconds: float, log: StepLog | None, *, late: bool) -> Run:
+def _lead(names: Sequence[str]) -> int:
+    """Steps that may live on batches made before: their times are not steady."""
+    return max((remedy.lead for remedy in named(names)), default=0)
+
+
+def _run(code: int, seconds: float, log: StepLog | None, lead: int, *, late: bool) -> Run:
     run = Run(code, seconds)
     if late and (log is None or len(log.samples_ns) < FEWEST):
         run.reason = f"fewer than {FEWEST} steps in {seconds:.0f} s"
@@ -104,20 +117,25 @@ def _run(code: int, seconds: float, log: StepLog | None, *, late: bool) -> Run:
         run.reason = "no training step was seen"
     if log is None:
         return run
-    run.gpu, run.samples_ns = log.gpu, _steady(log)
+    run.gpu, run.samples_ns = log.gpu, _steady(log, lead)
     run.losses = _by_step(log.losses)
     if not run.reason and len(run.samples_ns) < FEWEST:
         run.reason = f"only {len(run.samples_ns)} steps after warm-up"
     return run
 
 
-def _steady(log: StepLog) -> list[float]:
-    """Samples after warm-up; where the host ran ahead of the GPU each gets its share of what that lagged behind."""
-    whole, samples = log.step_ns(), log.samples_ns[log.warmup :]
-    if not whole or not samples:
-        return []
-    middle = sorted(samples)[len(samples) // 2]
-    return [s * whole / middle for s in samples] if middle else []
+def _steady(log: StepLog, lead: int) -> list[float]:
+    """Step times after warm-up, as means of neighbours.
+
+    Workers hand out batches in bursts: with four of them three steps find one ready and the fourth waits for all, so a
+    median of single steps says nothing of the pace; the mean of a burst does. Where the host runs ahead of the GPU each
+    step gets its share of what that lagged behind.
+    """
+    samples = log.samples_ns[max(log.warmup, lead) :]
+    lag = (log.synced_total_ns - log.synced_host_ns) / log.synced_count if log.synced_count else 0.0
+    size = max(1, min(len(samples) // BLOCKS, LONGEST_BURST))
+    groups = [samples[i : i + size] for i in range(0, len(samples) - size + 1, size)]
+    return [sum(g) / size + max(lag, 0.0) for g in groups]
 
 
 def _by_step(losses: Sequence[Sequence[float]]) -> dict[int, float]:
