@@ -85,7 +85,7 @@ def totals(rows: list[Row]) -> Row:
         "predictions": len(planted), "predicted": len(errors),
         "median_error": statistics.median(errors) if errors else None,
         "held": sum(bool(r["held"]) for r in planted),
-        "twins": len(twins), "twins_clean": sum(not r["twin_false"] for r in twins),
+        "twins": len(twins), "twins_clean": sum(bool(r["twin_said"]["findings"]) and not r["twin_false"] for r in twins),
     }  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def _line(r: Row) -> str:
         f"`{r['found_range']}`" if r["found_range"] else "", _ms(now), _ms(then), _ratio(now, then),
         f"{guess:.2f} ({_ms(r['low_ms'])} – {_ms(r['high_ms'])})" if guess is not None else "", _ratio(now, guess),
         "" if r.get("error") is None else f"{r['error']:+.0%}", {True: "yes", False: "no"}.get(r.get("held"), ""),
-        ", ".join(r["twin_false"]) or ("" if r["twin_said"].get("findings") else "not captured"),
+        ", ".join(r["twin_false"]) or ("" if r["twin_said"].get("findings") else "nothing said of it"),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 

@@ -27,6 +27,8 @@ import exports  # noqa: E402
 import judge  # noqa: E402
 from catalog import VARIANTS, Planted, catalog  # noqa: E402
 
+FINISHING = 150.0  # seconds for all exports and diagnoses; what is late is left out
+
 Truth = dict[str, dict[str, Any]]
 
 
@@ -54,7 +56,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nsys", help="the profiler; the best of this machine by default")
     parser.add_argument("--options", default=capture.OPTIONS, help="its options, all but the traces")
     parser.add_argument("--trace", default=capture.TRACE)
-    parser.add_argument("--budget", type=float, default=400, help="seconds after which no further capture starts")
+    parser.add_argument("--budget", type=float, default=380, help="seconds after which no further capture starts")
+    parser.add_argument("--at-once", type=int, default=3, help="captures started at once; one at a time has the GPU")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 12))
     return parser.parse_args()
 
@@ -79,9 +82,10 @@ def measure(cases: list[Planted], options: argparse.Namespace) -> dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="planted-", ignore_cleanup_errors=True) as room:
         nsys = options.nsys or capture.find_profiler()
         runner = capture.Runner(nsys, Path(room), begin + options.budget, options.options, options.trace)
-        jobs = capture.capture_all(cases, runner)
+        jobs = capture.capture_all(cases, runner, options.at_once)
         print(f"captures: {time.monotonic() - begin:.0f} s", flush=True)
-        said = in_pool(_finish, {j.name: (j.raw, Path(room), _own_ms(j)) for j in jobs if j.done}, options.processes)
+        tasks = {j.name: (j.raw, Path(room), _own_ms(j)) for j in jobs if j.done}
+        said = in_pool(_finish, tasks, options.processes, FINISHING)
         truth = truth_of(jobs)
         (Path(room) / "truth.json").write_text(json.dumps(truth, indent=1))
         left_out = exports.pack([*Path(room).glob("*.sqlite.xz"), Path(room) / "truth.json"], out / "exports.tar")
@@ -102,17 +106,22 @@ def replay(cases: list[Planted], folder: Path, processes: int) -> list[judge.Row
     return [_row(case, truth, said) for case in cases if case.name in truth]
 
 
-def in_pool(work: Any, tasks: dict[str, tuple[Any, ...]], processes: int) -> dict[str, judge.Row]:
-    """Results by name; a task that fails is told and leaves none."""
+def in_pool(work: Any, tasks: dict[str, tuple[Any, ...]], processes: int, seconds: float = 900) -> dict[str, judge.Row]:
+    """Results by name; a task that fails, or is not done in time, is told and leaves none."""
     os.environ.setdefault("POLARS_MAX_THREADS", "2")
-    found = {}
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {name: pool.submit(work, *task) for name, task in tasks.items()}
-        for name, future in futures.items():
-            try:
-                found[name] = future.result()
-            except Exception as error:  # one bad capture must not cost the others
-                print(f"{name}: {''.join(traceback.format_exception(error))[-1500:]}", flush=True)
+    found, until = {}, time.monotonic() + seconds
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    futures = {name: pool.submit(work, *task) for name, task in tasks.items()}
+    for name, future in futures.items():
+        try:
+            found[name] = future.result(timeout=max(until - time.monotonic(), 0.01))
+        except Exception as error:  # one bad capture must not cost the others
+            print(f"{name}: {''.join(traceback.format_exception(error))[-1500:]}", flush=True)
+    own = list((pool._processes or {}).values())
+    late = [name for name, future in futures.items() if not future.done()]
+    pool.shutdown(wait=not late, cancel_futures=True)
+    for process in own if late else ():
+        process.kill()
     return found
 
 
