@@ -38,13 +38,12 @@ class Candidate:
 class Trial:
     """One trial under way."""
 
-    def __init__(self, plan: Plan, say: Say) -> None:
-        self.plan, self.say = plan, say
+    def __init__(self, plan: Plan, say: Say, once: Callable[..., Run] = once) -> None:
+        self.plan, self.say, self.once = plan, say, once
         self.begun = time.monotonic()
         self.plain: list[Run] = []
         self.candidates = [_candidate([r]) for r in named(plan.names)]
         self.seconds = plan.budget  # in steps, a run
-        self.cost = 0.0  # seconds of the longest run so far
         self.stopped = False
         self.fresh = True  # the last run was a plain one
         self.notes: list[str] = []
@@ -54,9 +53,10 @@ class Trial:
 
     def run(self, names: Sequence[str], label: str) -> Run:
         """One run of the program, told on the way."""
-        run = once(self.plan.command, names, steps=self.plan.steps, seconds=self.seconds, most=max(self.left(), 30.0))
+        run = self.once(
+            self.plan.command, names, steps=self.plan.steps, seconds=self.seconds, most=max(self.left(), 30.0)
+        )
         self.stopped = self.stopped or run.interrupted
-        self.cost = max(self.cost, run.seconds)
         self.say(f"{label}: {_told(run)} ({run.seconds:.0f} s; {max(self.left(), 0):.0f} s left)")
         return run
 
@@ -75,32 +75,38 @@ class Trial:
     def rounds(self, candidates: Sequence[Candidate], until: float) -> None:
         """Plain, then every candidate that is still open, until all are settled or less than ``until`` s are left."""
         for number in range(ROUNDS):
-            if not self._open(candidates) or not self._room(until, 1 if self.fresh else 2):
+            waiting = [c for c in self._open(candidates) if self._room(until, self._cost(c, self.fresh))]
+            if not waiting:
                 return
             if not self.fresh:
                 self.plain.append(self.run([], "plain"))
             self.fresh = False
-            order = self._open(candidates)
-            for c in order[number % max(len(order), 1) :] + order[: number % max(len(order), 1)]:
-                if not self._room(until):
-                    break
-                self.measure(c)
+            turn = number % len(waiting)
+            for c in waiting[turn:] + waiting[:turn]:
+                if self._room(until, self._cost(c, True)):
+                    self.measure(c)
             for c in candidates:
                 self.judge(c)
 
     def _open(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         return [c for c in candidates if not c.done]
 
-    def _room(self, until: float, runs: int = 1) -> bool:
-        """Whether so many runs fit into the time."""
-        return not self.stopped and self.left() - until > runs * self.cost
+    def _cost(self, c: Candidate, alone: bool) -> float:
+        """Seconds that its next run is likely to take, with a plain run before it unless it comes ``alone``."""
+        plain = self.plain[-1].seconds
+        return (c.runs[-1].seconds if c.runs else plain) + (0.0 if alone else plain)
+
+    def _room(self, until: float, seconds: float) -> bool:
+        """Whether a run of that length fits into the time."""
+        return not self.stopped and self.left() - until > seconds
 
     def measure(self, c: Candidate) -> None:
         run = self.run(c.row.names, c.row.name)
         if run.interrupted:
             return
         if not run.good:
-            c.done, c.row.verdict, c.row.reason = True, "crashed", run.reason
+            c.done, c.row.verdict = True, "not applicable" if run.impossible else "crashed"
+            c.row.reason = run.reason
         else:
             c.runs.append(run)
             self.judge(c)
@@ -135,7 +141,7 @@ class Trial:
     def together(self) -> Candidate | None:
         """The winners at once, where there is more than one."""
         winners = sorted(self.winners(), key=lambda c: -(c.row.ratio or 0))
-        if len(winners) < 2 or not self._room(0.0):
+        if len(winners) < 2 or not self._room(0.0, 2 * self.plain[-1].seconds):
             return None
         combination = _candidate(_compatible([c.remedies[0] for c in winners]))
         if len(combination.remedies) < 2:
@@ -171,14 +177,14 @@ class Trial:
 HINT = "It must be PyTorch training that --auto recognises, or mark its steps: `with unstall.step(i):`"
 
 
-def attempt(plan: Plan, *, say: Say = lambda _: None) -> Outcome:
-    """Try every candidate of the plan.
+def attempt(plan: Plan, *, say: Say = lambda _: None, once: Callable[..., Run] = once) -> Outcome:
+    """Try every candidate of the plan; ``once`` runs the program (:func:`unstall.trial.runs.once`).
 
     Raises:
         CollectionFailed: the plain program gives no step times.
         UsageError: a name is unknown.
     """
-    trial = Trial(plan, say)
+    trial = Trial(plan, say, once)
     trial.first()
     trial.rounds(trial.candidates, until=FOR_COMBINATION * plan.budget if len(trial.candidates) > 1 else 0.0)
     if len(trial.winners()) < 2:

@@ -22,6 +22,7 @@ from unstall.instrument import Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME
 from unstall.instrument.steplog import StepLog, main_log, read
+from unstall.trial import patched
 
 ENDED_BY_US = (0, 130)  # exit after SystemExit(0), or of a KeyboardInterrupt
 BLOCKS = 8  # means a run, at least: enough for a median and its spread
@@ -40,6 +41,7 @@ class Run:
         seconds: wall time of the whole run.
         gpu: whether a GPU took part.
         reason: why it cannot be used; empty when it can.
+        impossible: nothing was run, because the remedy cannot be tried on this command.
         interrupted: a signal came from outside.
     """
 
@@ -49,6 +51,7 @@ class Run:
     losses: dict[int, float] = field(default_factory=dict)
     gpu: bool = False
     reason: str = ""
+    impossible: bool = False
     interrupted: bool = False
 
     @property
@@ -68,11 +71,14 @@ def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: f
     """
     with tempfile.TemporaryDirectory(prefix="unstall-try-") as folder:
         template, log = str(Path(folder) / STEP_LOG_NAME), Path(folder) / "output.txt"
+        made = patched.command(command, named(names), Path(folder))
+        if made.why:
+            return Run(0, 0.0, reason=made.why, impossible=True)
         inside = Options(parts=("steps", "losses"), step_log=template, plugins=(PLUGIN,))
         begun = time.monotonic()
         with _Deadline(most) as deadline:
             ended = supervise(
-                instrumented(command, inside),
+                instrumented(made.command, inside),
                 _environ(inside, names, steps, seconds),
                 out=log,
                 err=log,
