@@ -85,7 +85,8 @@ def totals(rows: list[Row]) -> Row:
         "predictions": len(planted), "predicted": len(errors),
         "median_error": statistics.median(errors) if errors else None,
         "held": sum(bool(r["held"]) for r in planted),
-        "twins": len(twins), "twins_clean": sum(bool(r["twin_said"]["findings"]) and not r["twin_false"] for r in twins),
+        "twins": len(twins),
+        "twins_clean": sum(bool(r["twin_said"]["findings"]) and not r["twin_false"] for r in twins),
     }  # fmt: skip
 
 
