@@ -42,7 +42,7 @@ CRASHES = 3  # 3 of 50 starts of nsys 2022.4 on two busy CPUs died of a race of 
 CRASHED = re.compile(r"Throw in function|Dynamic exception type")
 NAME = "capture"
 SAMPLING_REFUSED = re.compile(
-    r"(CPU (?:IP/backtrace )?sampling|context switch)[^.\n]*(not supported|not available|disabl)", re.I
+    r"(CPU (?:IP/backtrace )?sampling|context switch)[^.\n]*(not supported|not available|disabled|disabling)", re.I
 )
 
 
@@ -113,7 +113,7 @@ class Job:
     def _attempts(self, scratch: Path) -> Recorded:
         """Run it; while nsys refuses an option of ours or crashes before it starts anything, run it once more."""
         arguments, notes = profile_arguments(
-            self.nsys.version, self.options, sampling=self.sampling, window=self.window
+            self.nsys.version, self.options, sampling=self.sampling, window=self.window, symbols=self.nsys.whole
         )
         for number in range(REFUSALS):
             done = self._attempt(arguments, scratch)

@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 TICK = 0.2  # seconds between two looks at the tree; an exit is noticed at once, by SIGCHLD
 LOOK = 1.0  # seconds between two looks for new worker processes of the program
 PROGRAM_LINGERS = 2.0  # what a program left behind gets SIGTERM, and this long to obey
+MARK = "UNSTALL_RUN"  # in the environment of everything below one supervisor
 STDIO = 7  # our standard streams, for a program that shall have them and not the profiler's: 7, 8, 9
 PROFILER = ("/nsight-systems", "/nsight-compute", "/target-linux-", "/host-linux-", "/linux-desktop-glibc")
 ABOVE = 20  # our own pipes are moved up here, out of the way
@@ -228,8 +229,10 @@ class Supervisor:
         return now - self.active[0] > self.order.patience
 
     def _moved(self) -> int:
-        """Bytes that the profiler's processes have read and written, and that they have printed."""
-        total = sum(os.stat(p).st_size for p in (self.order.out, self.order.err) if p) * IDLE_BYTES  # noqa: PTH116
+        """Bytes that the profiler's processes have read, written and printed, and that lie in their folders."""
+        total = sum(_size(p) for p in (self.order.out, self.order.err) if p) * IDLE_BYTES
+        for folder in self.order.remove:  # some sandboxes have no /proc/PID/io
+            total += sum(_size(f"{place}/{name}") for place, _, names in os.walk(folder) for name in names)
         for pid in self._ours("profiler"):
             with contextlib.suppress(OSError, ValueError):
                 rows = Path(f"/proc/{pid}/io").read_text().splitlines()
@@ -270,7 +273,7 @@ class Supervisor:
         while True:
             self._reap()
             self._watch_orphanhood()
-            tree = [p for p in self._tree() if _alive(p)]
+            tree = [p for p in self._tree() if _alive(p)] or self._strays()
             if not tree:
                 return sorted(set(asked.values()))
             waited = time.monotonic() - start
@@ -283,6 +286,15 @@ class Supervisor:
             elif waited > PROGRAM_LINGERS:
                 _send(signal.SIGKILL, program)
             time.sleep(0.02)
+
+    def _strays(self) -> list[int]:
+        """Living processes that carry our mark and are not below us: where the kernel knows no child subreaper."""
+        mark, found = f"{MARK}={os.environ.get(MARK)}".encode(), []
+        for entry in os.listdir("/proc"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                if entry.isdigit() and mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+        return [pid for pid in found if pid != os.getpid() and _alive(pid)] if os.environ.get(MARK) else []
 
     def _watch_orphanhood(self) -> None:
         if select.select([self.control], [], [], 0)[0]:
@@ -329,6 +341,13 @@ def _send(number: int, pids: list[int]) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def _unlink(path: str) -> None:
