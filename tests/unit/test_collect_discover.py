@@ -33,6 +33,7 @@ def test_layout_is_found_with_its_importer(tmp_path: Path, name: str) -> None:
     (found,) = find_nsys(place(tmp_path))
     assert (found.path, found.version, found.importer) == (binary, (2024, 5, 1), importer)
     assert found.complete and not found.error
+    assert found.whole == (name not in ("inside Nsight Compute", "Debian")), "nsys itself looks beside its own folder"
 
 
 def test_arm_server_has_its_own_folder_names(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ def asked(version: tuple[int, ...], *, sampling: bool = True, window: str = "", 
         (
             (2023, 4, 4),
             ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
-             "--python-sampling=true", "--wait=primary"],
+             "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
         ),
         (
             (2025, 3, 1, 90),
             ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
-             "--python-sampling=true", "--wait=primary"],
+             "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
         ),
     ],
 )  # fmt: skip
@@ -65,9 +65,9 @@ def test_trace_that_the_version_does_not_know_is_left_out_and_said() -> None:
 
 
 def test_refused_option_is_left_out() -> None:
-    arguments = ["--trace=cuda,nvtx", "--python-sampling=true", "--wait=primary"]
+    arguments = ["--trace=cuda,nvtx", "--backtrace=fp", "--python-sampling=true", "--wait=primary"]
     better = without_refused(arguments, "unrecognised option '--python-sampling=true'\nusage: nsys --trace", [])
-    assert better is not None and better[0] == ["--trace=cuda,nvtx", "--wait=primary"]
+    assert better is not None and better[0] == ["--trace=cuda,nvtx", "--backtrace=fp", "--wait=primary"]
 
 
 def test_refused_trace_value_leaves_the_others() -> None:
@@ -78,3 +78,9 @@ def test_refused_trace_value_leaves_the_others() -> None:
 @pytest.mark.parametrize("said", ["unrecognised option '--mine=1'", "No such file or directory: /x", ""])
 def test_what_is_not_ours_is_never_dropped(said: str) -> None:
     assert without_refused(["--trace=cuda", "--mine=1"], said, ["--mine=1"]) is None
+
+
+def test_nsys_without_its_importer_does_not_pack_every_library_into_its_stream() -> None:
+    for symbols, count in ((True, 0), (False, 1)):
+        arguments, _ = profile_arguments((2025, 3), CollectOptions(), sampling=True, window="", symbols=symbols)
+        assert arguments.count("--resolve-symbols=false") == count

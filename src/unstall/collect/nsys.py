@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from unstall.collect.process import Ended, run_quietly, supervise
 from unstall.errors import CollectionFailed, ProfileUnreadable
 from unstall.nsys.convert import export_report, import_stream, is_unfinished
 from unstall.nsys.discover import Nsys
+from unstall.nsys.whole import made_whole
 
 SHIM = (
     'f=$1; if [ -n "$2" ]; then export TMPDIR="$2"; else unset TMPDIR; fi; shift 2; '
@@ -101,19 +102,20 @@ class Job:
             CollectionFailed: nsys did not get as far as starting the program.
         """
         with _scratch() as scratch:
-            done = self._attempts(scratch)
+            whole = replace(self, nsys=made_whole(self.nsys, scratch / "nsys"))
+            done = whole._attempts(scratch)
             if not done.ended.started and not done.ended.signals:
                 raise CollectionFailed(f"nsys {self.nsys.text} ({self.nsys.path})", _complaint(done), HINT)
             if SAMPLING_REFUSED.search(done.said):
                 text = "nsys could not take CPU samples on this machine: collected without."
                 done.notes.append(Note("no-sampling", text))
-            self._gather(done, scratch)
+            whole._gather(done, scratch)
             return done
 
     def _attempts(self, scratch: Path) -> Recorded:
         """Run it; while nsys refuses an option of ours or crashes before it starts anything, run it once more."""
         arguments, notes = profile_arguments(
-            self.nsys.version, self.options, sampling=self.sampling, window=self.window, symbols=self.nsys.whole
+            self.nsys.version, self.options, sampling=self.sampling, window=self.window
         )
         for number in range(REFUSALS):
             done = self._attempt(arguments, scratch)
@@ -136,14 +138,14 @@ class Job:
             f"--output={_literal(self.folder / NAME)}",
             "/bin/sh", "-c", SHIM, "sh", str(shim), self.environ.get("TMPDIR", ""), *self.command,
         ]  # fmt: skip
-        importer = [self.nsys.importer.parent] if self.nsys.importer else []
+        binaries = [p for t in (self.nsys, *self.tools) for p in (t.path, t.importer) if p is not None]
         with _Echo(out, err) as echo:
             ended = supervise(
                 line,
                 {**self.environ, "TMPDIR": str(scratch)},
                 out=out,
                 err=err,
-                folders=[Path(os.path.realpath(self.nsys.path)).parent, *importer],
+                folders=sorted({Path(os.path.realpath(p)).parent for p in binaries}),
                 shim=shim,
                 remove=[scratch, self.folder],
                 on_event=echo.on_event,

@@ -29,7 +29,6 @@ SPELLINGS: dict[str, tuple[tuple[Version, str], ...]] = {  # since when, newest 
     "sample": (((0,), "--sample={}"),),
     "switches": (((0,), "--cpuctxsw={}"),),
     "backtrace": (((0,), "--backtrace={}"),),
-    "symbols": (((0,), "--resolve-symbols={}"),),
     "python-sampling": (((2023, 4), "--python-sampling={}"),),
     "graphs": (((2022, 4), "--cuda-graph-trace={}"),),
     "gpu-metrics": (((2024, 6), "--gpu-metrics-devices={}"), ((0,), "--gpu-metrics-device={}")),
@@ -43,8 +42,8 @@ the program's end in 45 of 60 captures with either of them and in none of 12 wit
 waiting); a hung capture is lost."""
 
 BACKTRACE = "fp"
-"""How CPU samples get their stack. Unwinding by DWARF, the fallback in virtual machines, keeps a piece of the stack with
-every sample."""
+"""How CPU samples get their stack. Unwinding by DWARF, the fallback in virtual machines, keeps a piece of the stack
+with every sample."""
 
 LOSES_NEW_NVTX: Version = (2024, 2)
 """The newest nsys seen to lose every range of pip nvtx 0.2.12 and newer."""
@@ -91,7 +90,7 @@ class CollectOptions:
 
 
 def profile_arguments(
-    version: Version, options: CollectOptions, *, sampling: bool, window: str, symbols: bool = True
+    version: Version, options: CollectOptions, *, sampling: bool, window: str
 ) -> tuple[list[str], list[Note]]:
     """Arguments of ``nsys profile`` for these options, those of the user last, and what had to be left out.
 
@@ -100,8 +99,6 @@ def profile_arguments(
         options: what the user asks for.
         sampling: whether CPU sampling is allowed on this machine.
         window: how chosen steps are captured (``cuda``, ``nvtx``); empty without.
-        symbols: whether this nsys finds its importer. One that does not packs every loaded library into its stream,
-            for symbols to be resolved elsewhere: 2.2 GB with torch, and minutes of waiting on an H200 machine.
     """
     traces, notes = _traces(version, options)
     sample, said = _sample(version, options, sampling)
@@ -110,7 +107,6 @@ def profile_arguments(
         "sample": sample,
         "switches": "none" if sample == "none" else sample,
         "backtrace": BACKTRACE if sample != "none" else "",
-        "symbols": "" if symbols else "false",
         "python-sampling": "true" if sample != "none" else "",
         "graphs": "node" if options.graph_nodes else "",
         "gpu-metrics": options.gpu_metrics,

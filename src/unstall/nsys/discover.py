@@ -86,6 +86,14 @@ class Nsys:
     error: str = ""
 
     @property
+    def whole(self) -> bool:
+        """Whether nsys finds its importer by itself: beside its own folder, under the name it looks for."""
+        if self.importer is None:
+            return False
+        folder = self.importer.parent
+        return folder.name.startswith("host-") and folder.parent == Path(os.path.realpath(self.path)).parent.parent
+
+    @property
     def text(self) -> str:
         """The version in words."""
         return ".".join(map(str, self.version)) or "unknown version"
