@@ -82,5 +82,5 @@ def test_what_is_not_ours_is_never_dropped(said: str) -> None:
 
 def test_nsys_without_its_importer_does_not_pack_every_library_into_its_stream() -> None:
     for symbols, count in ((True, 0), (False, 1)):
-        arguments, _ = profile_arguments((2025, 3), CollectOptions(), sampling=True, window="", symbols=symbols)
+        arguments, _ = profile_arguments((2025, 3), CollectOptions(), sampling=True, window="")
         assert arguments.count("--resolve-symbols=false") == count
