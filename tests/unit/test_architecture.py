@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
     "load": {"model", "errors", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
+    "trial": {"model", "errors", "instrument", "collect", "fix"},
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
     "__init__": EVERYBODY,

@@ -12,7 +12,7 @@ from unstall.fix.remedy import Remedy
 FEWEST, MOST = 4, 16
 """Loading often waits (files, network), so few cores are no reason for fewer than 4 workers; each worker costs memory
 and start-up time, so more than 16 must be asked for."""
-PREFETCH = 4
+PREFETCH = 2  # batches a worker makes ahead: torch's own default, so it need not be written
 LOADER = "torch.utils.data.DataLoader"
 WORKERS_AT = 5  # position of num_workers among DataLoader's arguments
 NONE = ("0",)
@@ -37,7 +37,6 @@ def switch(torch: Any) -> None:
         if not given.get("num_workers", 0):
             given["num_workers"] = 1 if isinstance(given.get("dataset"), iterable) else workers()
             given["persistent_workers"] = True
-            given["prefetch_factor"] = PREFETCH
         named = {k: v for k, v in given.items() if k not in ("self", "args", "kwargs")}
         original(self, **named, **given.get("kwargs", {}))
 
@@ -57,13 +56,12 @@ def patch(script: Any) -> None:
             continue
         script.set_argument(call, "num_workers", str(script.workers), position=WORKERS_AT)
         script.set_argument(call, "persistent_workers", "True")
-        script.set_argument(call, "prefetch_factor", str(PREFETCH))
 
 
 REMEDY = Remedy(
     name="dataloader-workers",
     title="Load in worker processes",
-    write=f"DataLoader(…, num_workers={workers()}, persistent_workers=True, prefetch_factor={PREFETCH})",
+    write=f"DataLoader(…, num_workers={workers()}, persistent_workers=True)",
     codes=("host-data-loading", "host-python-work", "gil-contention"),
     redraws=True,
     lead=workers() * PREFETCH,

@@ -173,8 +173,11 @@ class Script:
         made = " ".join(self.code(v) for v in self._assigned(given))
         return not any(re.search(rf"\b{re.escape(name)}\b", f"{given} {made}") for name in iterable)
 
+    def assigned(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """Everything that a name is assigned anywhere in the script."""
+        return self._assigned(self.code(node)) if isinstance(node, cst.Name) else []
+
     def _assigned(self, name: str) -> list[cst.BaseExpression]:
-        """Everything that a plain name is assigned anywhere in the script."""
         return [
             node.value
             for node in self.nodes(cst.Assign)
@@ -184,14 +187,25 @@ class Script:
     # Batches --------------------------------------------------------------------------------------------------------
 
     def batch_copies(self, loader: str) -> list[cst.Call]:
-        """``x.to(device)`` and ``x.cuda()`` where ``x`` comes out of a loop over a loader made by this script."""
+        """``x.to(device)`` and ``x.cuda()`` where ``x`` comes out of a loader made by this script: in a ``for`` loop
+        over it, or by ``next`` of its iterator in the same function."""
         made = self._names_of(loader)
         found: list[cst.Call] = []
         for loop in self.nodes(cst.For):
             if isinstance(loop, cst.For) and self._draws(loop.iter, loader, made):
-                batch = {n.value for n in _walk(loop.target) if isinstance(n, cst.Name)}
-                found += [c for c in _walk(loop.body) if isinstance(c, cst.Call) and self._sends(c, batch)]
-        return found
+                found += self._copies_of(loop.target, loop.body)
+        for call in self.calls("builtins.next"):
+            drawn, line = self.parent(call), self.statement(call)
+            source = call.args[0].value if call.args else call
+            iterators = self.assigned(source)
+            if isinstance(drawn, cst.Assign) and iterators and all(self._draws(i, loader, made) for i in iterators):
+                where = next((u for u in self.above(drawn) if isinstance(u, cst.FunctionDef)), self.module)
+                found += self._copies_of(drawn.targets[0].target, where) if line is not None else []
+        return list(dict.fromkeys(found))
+
+    def _copies_of(self, target: cst.CSTNode, where: cst.CSTNode) -> list[cst.Call]:
+        batch = {n.value for n in _walk(target) if isinstance(n, cst.Name)}
+        return [c for c in _walk(where) if isinstance(c, cst.Call) and self._sends(c, batch)]
 
     def _names_of(self, made_by: str) -> set[str]:
         """Names that are assigned nothing but what this call makes."""
@@ -292,7 +306,7 @@ class Script:
             at = end if comma < 0 else end + len(gap[: comma + 1].encode())
             self._edit(at, at, f", {text}" if comma < 0 else f" {text},", line)
             return
-        stop = gap.find("\n")  # a comment behind the last argument stays with it
+        stop = gap.find(self.newline)  # a comment behind the last argument stays with it
         at = end + len(gap[:stop].encode()) if stop >= 0 else end
         if "," not in gap and not any(e.start == end and e.text == "," for e in self.edits):
             self._edit(end, end, ",", line)

@@ -20,7 +20,7 @@ SOFTMAX = ("torch.softmax", "torch.nn.functional.softmax")
 MATMUL = ("torch.matmul", "torch.bmm")
 FUNCTION = "nn.functional.scaled_dot_product_attention"
 NUMERIC = re.compile(
-    r"[\d.\s()*/+-]|math\.sqrt|\w+\.(size|shape)\b|self\.\w*(dim|size|scale)\w*|\bd_?k\b|\w*dim\b|len\b|[\[\],]"
+    r"math\.sqrt\([^()]*(\([^()]*\))?[^()]*\)|[\d.\s()*/+\[\],-]|\w+\.(size|shape)\b|self\.\w*(dim|size|scale)\w*|\w*dim\b|\bd_?k\b"
 )
 """Pieces of which a scale may be made: a tensor would not do as ``scale=``."""
 
@@ -62,6 +62,8 @@ class _Attention:
         softmax = self._made(sides[0]) if sides else None
         self.is_attention = softmax is not None and _is_softmax(script, softmax)
         self.why = self._read(sides, softmax) if sides and self.is_attention else ""
+        if sides and not self.is_attention and any(_is_softmax(script, v) for v in script.assigned(sides[0])):
+            self.is_attention, self.why = True, f"{script.code(sides[0])} is used or changed before this product"
 
     def _read(self, sides: tuple[Any, Any], softmax: Any) -> str:
         import libcst as cst
