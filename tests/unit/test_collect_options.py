@@ -78,9 +78,3 @@ def test_refused_trace_value_leaves_the_others() -> None:
 @pytest.mark.parametrize("said", ["unrecognised option '--mine=1'", "No such file or directory: /x", ""])
 def test_what_is_not_ours_is_never_dropped(said: str) -> None:
     assert without_refused(["--trace=cuda", "--mine=1"], said, ["--mine=1"]) is None
-
-
-def test_nsys_without_its_importer_does_not_pack_every_library_into_its_stream() -> None:
-    for symbols, count in ((True, 0), (False, 1)):
-        arguments, _ = profile_arguments((2025, 3), CollectOptions(), sampling=True, window="")
-        assert arguments.count("--resolve-symbols=false") == count
