@@ -4,6 +4,7 @@
     analysis = unstall.analyze(profile)           # ranges, device work, steps
     report = unstall.diagnose(analysis)           # figures and findings; JSON through unstall.to_json
     report = unstall.report_of("run.sqlite")      # all three
+    comparison = unstall.compare(report, other)   # which is faster, how sure that is, what moved
 
 In a training script: ``annotate``, ``step``, ``prefetch``, ``resident``.
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstall import _version
 
-_STAGES = ("load", "analyze", "diagnose", "collect")
+_STAGES = ("load", "analyze", "diagnose", "collect", "compare")
 """Packages whose function of the same name is public."""
 
 _MODEL = (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from unstall.collect import Capture as Capture
     from unstall.collect import CollectOptions as CollectOptions
     from unstall.collect import collect as collect
+    from unstall.compare import compare as compare
     from unstall.diagnose import diagnose as diagnose
     from unstall.diagnose import explain as explain
     from unstall.errors import *  # noqa: F403

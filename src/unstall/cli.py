@@ -262,6 +262,91 @@ def explain(
     implementation.run(code)
 
 
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option("--fail-if", metavar="EXPR", help="Exit 1 if so: slower, 'step_ms > 30', 'ratio < 0.95' …"),
+]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="FILE", help="Limits in TOML or JSON; exit 1 if one is broken.")
+]
+Margin = Annotated[
+    float | None, typer.Option("--margin", metavar="X", help="What 'no difference' rules out [0.05, that is 5 %].")
+]
+AcrossGpus = Annotated[bool, typer.Option("--across-gpus", help="Give a verdict on two different GPUs as well.")]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")]
+Markdown = Annotated[
+    str | None, typer.Option("--markdown", metavar="FILE", help="Write it as Markdown (- for standard output).")
+]
+SIDE = "Profile, report JSON, baseline, or step times in ms, one a line."
+KEPT = "unstall-baseline.json"
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help=SIDE)],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same of the other side.")],
+    *,
+    fail_if: FailIf = None,
+    budget: Budget = None,
+    top: Top = 10,
+    step: Step = None,
+    margin: Margin = None,
+    across_gpus: AcrossGpus = False,
+    no_cache: NoCache = False,
+    json: Json = None,
+    markdown: Markdown = None,
+) -> None:
+    """Say which side is faster, how sure that is, what moved."""
+    from unstall.commands import compare as implementation
+
+    implementation.run(
+        before, after, fail_if=fail_if or [], budget=budget, json=json, markdown=markdown, top=top, step=step,
+        margin=margin, across_gpus=across_gpus, cache=not no_cache,
+    )  # fmt: skip
+
+
+baseline = typer.Typer(help="Keep a run's figures in the repository, and check others against them.")
+app.add_typer(baseline, name="baseline", no_args_is_help=True)
+
+
+@baseline.command("save")
+def baseline_save(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help=SIDE)],
+    output: Annotated[str, typer.Option("--output", metavar="FILE", help="Where the baseline goes.")] = KEPT,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    step: Step = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Write what a comparison needs of a run as JSON, without paths and host names."""
+    from unstall.commands import compare as implementation
+
+    implementation.save(profile, output, force=force, step=step, cache=not no_cache)
+
+
+@baseline.command("check")
+def baseline_check(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help=SIDE)],
+    *,
+    against: Annotated[str, typer.Option("--baseline", metavar="FILE", help="What `save` wrote.")] = KEPT,
+    fail_if: FailIf = None,
+    budget: Budget = None,
+    top: Top = 10,
+    step: Step = None,
+    margin: Margin = None,
+    across_gpus: AcrossGpus = False,
+    no_cache: NoCache = False,
+    json: Json = None,
+    markdown: Markdown = None,
+) -> None:
+    """Compare a run with the baseline. Exit 1 if it is slower, or if the gates that are named fail."""
+    from unstall.commands import compare as implementation
+
+    implementation.run(
+        against, profile, fail_if=fail_if or ([] if budget else ["slower"]), budget=budget, json=json,
+        markdown=markdown, top=top, step=step, margin=margin, across_gpus=across_gpus, cache=not no_cache,
+    )  # fmt: skip
+
+
 @app.command()
 def redact(
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="An export (.sqlite).")],

@@ -440,7 +440,7 @@ class Finding(Record, kw_only=True):
 
 
 class StepFigure(Record, kw_only=True):
-    step_ns: int
+    step_ns: int | None  # median steady step; null where that side has no steps
     count: int
     label: str = ""
 
@@ -462,6 +462,7 @@ class Comparison(Record, kw_only=True):
     after: StepFigure
     moved: list[Moved] = []
     warnings: list[Warning_] = []
+    reason: str = ""  # why this verdict, in one sentence
 
 
 class Report(Record, kw_only=True):

@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "trial": {"model", "errors", "instrument", "collect", "fix"},
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
+    "compare": {"model", "errors", "stats"},
+    "stats": set(),
     "__init__": EVERYBODY,
     "__main__": EVERYBODY,
     "cli": EVERYBODY,

@@ -1,0 +1,119 @@
+"""The language of gates: ``slower``, ``step_ms > 30``, ``ratio_high < 0.95 and steps >= 50``. Parsed, never evaluated
+as code.
+
+In: text. Out: an :class:`Expression`, and with figures at hand what it finds. Grammar::
+
+    expression = all { "or" all }          all = term { "and" term }
+    term       = WORD | NAME OPERATOR NUMBER
+    WORD       = faster | slower | inconclusive | no-difference
+    OPERATOR   = < | <= | > | >= | == | !=
+
+A term whose figure is not known is neither true nor false; where the outcome hangs on it, it is unknown as well.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from unstall.errors import UsageError
+
+WORDS = {"faster": "faster", "slower": "slower", "inconclusive": "inconclusive", "no-difference": "no difference"}
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+HINT = "Write for instance slower, 'step_ms > 30' or 'ratio < 0.95 and steps >= 50'; docs/compare.md lists the names"
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<op><=|>=|==|!=|<|>)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_][\w.-]*))"
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word of a verdict, or a figure held against a limit."""
+
+    name: str
+    op: str = ""
+    limit: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.op} {self.limit:g}" if self.op else self.name
+
+    def holds(self, figures: Mapping[str, float | None], verdict: str) -> bool | None:
+        if not self.op:
+            return verdict == WORDS[self.name]
+        value = figures[self.name]
+        return None if value is None else OPERATORS[self.op](value, self.limit)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Terms of which all of one group must hold."""
+
+    text: str
+    groups: tuple[tuple[Term, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The figures that it asks for."""
+        return tuple(dict.fromkeys(term.name for group in self.groups for term in group if term.op))
+
+    def holds(self, figures: Mapping[str, float | None], verdict: str) -> tuple[bool | None, tuple[Term, ...]]:
+        """True, false or unknown, and the terms that make it true or unknown."""
+        unknown: tuple[Term, ...] = ()
+        for group in self.groups:
+            found = {term: term.holds(figures, verdict) for term in group}
+            if all(found.values()):
+                return True, group
+            if False not in found.values():
+                unknown += tuple(term for term, value in found.items() if value is None)
+        return (None if unknown else False), unknown
+
+
+def parse(text: str) -> Expression:
+    """Read an expression.
+
+    Raises:
+        UsageError: it is none; the line says where reading stopped.
+    """
+    tokens = _tokens(text)
+    groups: list[tuple[Term, ...]] = []
+    group: list[Term] = []
+    while True:
+        group.append(_term(text, tokens))
+        joint = tokens.pop(0) if tokens else None
+        if joint is None or joint[1] == "or":
+            groups.append(tuple(group))
+            group = []
+        elif joint[1] != "and":
+            raise UsageError(repr(text), f"'and' or 'or' expected before {joint[1]!r}", HINT)
+        if joint is None:
+            return Expression(text, tuple(groups))
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    tokens, at = [], 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise UsageError(repr(text), f"not understood from {text[at:].strip()[:20]!r} on", HINT)
+        tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
+        at = match.end()
+    return tokens
+
+
+def _term(text: str, tokens: list[tuple[str, str]]) -> Term:
+    if not tokens or tokens[0][0] != "name":
+        raise UsageError(repr(text), f"a name expected {f'before {tokens[0][1]!r}' if tokens else 'at its end'}", HINT)
+    name = tokens.pop(0)[1]
+    if not tokens or tokens[0][0] != "op":
+        if name not in WORDS:
+            raise UsageError(repr(text), f"{name!r} is no verdict, and no limit follows it", HINT)
+        return Term(name)
+    op = tokens.pop(0)[1]
+    if not tokens or tokens[0][0] != "number":
+        raise UsageError(repr(text), f"a number expected after {op!r}", HINT)
+    return Term(name, op, float(tokens.pop(0)[1]))

@@ -1,0 +1,119 @@
+"""Gates: limits that a comparison must keep, from expressions and from a budget file.
+
+In: what must not be (``--fail-if``), what is allowed (a budget), a comparison with the side under test. Out: nothing,
+or :class:`~unstall.errors.GateFailed` with one line that says which figure broke which limit. A figure that is not
+known breaks the gate as well: not checked is never clean.
+
+A budget is TOML or JSON::
+
+    fail_if = ["slower"]
+    step_ms = 30                     # at most; for ratio, gpu_busy_percent and steps: at least
+    gpu_busy_percent = { min = 60 }
+    findings.pageable-copy = 0
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from unstall.compare import metrics
+from unstall.compare.expression import Expression, Term, parse
+from unstall.compare.sides import Side
+from unstall.errors import GateFailed, UsageError
+from unstall.model import Comparison
+
+BUDGET_HINT = 'Write NAME = LIMIT lines, NAME = { min = …, max = … }, or fail_if = ["slower"]; see docs/compare.md'
+
+
+def check(gates: Sequence[Expression], side: Side, comparison: Comparison, codes: Collection[str] = ()) -> None:
+    """Hold every gate; all that fail are named in one line.
+
+    Raises:
+        GateFailed: one did not hold, or hangs on a figure that is not known.
+        UsageError: one asks for a figure that does not exist.
+    """
+    names = [name for gate in gates for name in gate.names]
+    figures = metrics.figures(names, side, comparison, codes)
+    failed = [text for gate in gates if (text := _failure(gate, figures, comparison))]
+    if failed:
+        raise GateFailed("gate failed", "; ".join(failed))
+
+
+def _failure(gate: Expression, figures: Mapping[str, float | None], comparison: Comparison) -> str:
+    outcome, terms = gate.holds(figures, comparison.verdict)
+    if outcome is False:
+        return ""
+    if outcome is None:
+        missing = ", ".join(dict.fromkeys(term.name for term in terms))
+        return f"{gate.text} could not be checked: {missing} is not known of this side"
+    return " and ".join(_words(term, figures, comparison) for term in terms)
+
+
+def _words(term: Term, figures: Mapping[str, float | None], comparison: Comparison) -> str:
+    if term.op:
+        return f"{term.name} is {figures[term.name]:.4g} ({term})"
+    return f"{comparison.verdict} ({summary(comparison)})"
+
+
+def summary(comparison: Comparison) -> str:
+    """Both step times and the ratio, in a few words."""
+    steps = " → ".join(
+        "?" if f.step_ns is None else f"{f.step_ns / 1e6:.4g} ms" for f in (comparison.before, comparison.after)
+    )
+    if comparison.ratio is None or comparison.ratio_low is None or comparison.ratio_high is None:
+        return steps
+    return f"{steps} a step, {comparison.ratio:.3g}×, 95 % {comparison.ratio_low:.3g} to {comparison.ratio_high:.3g}"
+
+
+def budget(text: str, name: str) -> list[Expression]:
+    """The gates of a budget file, JSON where it begins with a brace, else TOML.
+
+    Raises:
+        UsageError: it is neither, or a limit is no number.
+    """
+    decoded = _decoded(text, name)
+    table = decoded.get("budget", decoded) if isinstance(decoded, dict) else None
+    if not isinstance(table, dict) or not table:
+        raise UsageError(name, "no limits in it", BUDGET_HINT)
+    return list(_gates(table, name))
+
+
+def _decoded(text: str, name: str) -> Any:
+    is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
+    try:
+        return json.loads(text) if is_json else _toml(text)
+    except ValueError as error:  # both decoders' errors are ValueErrors
+        raise UsageError(name, f"not readable as {'JSON' if is_json else 'TOML'} ({error})", BUDGET_HINT) from error
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        try:
+            import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
+        except ModuleNotFoundError:
+            raise UsageError("TOML", "needs Python 3.11 or the package tomli", "Write the budget as JSON") from None
+    return dict(tomllib.loads(text))
+
+
+def _gates(table: Mapping[str, Any], name: str, prefix: str = "") -> Iterator[Expression]:
+    for key, value in table.items():
+        full = f"{prefix}{key}"
+        if full == "fail_if":
+            yield from (parse(str(v)) for v in ([value] if isinstance(value, str) else value))
+        elif isinstance(value, dict) and value and not value.keys() <= {"min", "max"}:
+            yield from _gates(value, name, f"{full}.")
+        else:
+            yield from _limits(full, value, name)
+
+
+def _limits(figure: str, value: Any, name: str) -> Iterator[Expression]:
+    limits = value if isinstance(value, dict) else {"min" if figure in metrics.MORE_IS_BETTER else "max": value}
+    for bound, limit in limits.items():
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            raise UsageError(name, f"{figure}: {limit!r} is no number", BUDGET_HINT)
+        term = Term(figure, "<" if bound == "min" else ">", float(limit))
+        yield Expression(str(term), ((term,),))

@@ -1,0 +1,144 @@
+"""The verdict: from two reports to a :class:`~unstall.model.Comparison`.
+
+In: two reports. Out: the ratio of medians with its interval, what it means, why, what moved, and every doubt.
+
+=================  ====================================================================================================
+verdict            where
+=================  ====================================================================================================
+``faster``         the whole 95 % interval lies above 1 and reaches beyond +2 %
+``slower``         the whole interval lies below 1 and reaches beyond −2 %
+``no difference``  the whole interval lies within ±2 %; or it holds 1 and lies within ±``margin`` (5 %)
+``inconclusive``   all else, and whatever has a doubt that blocks: inconclusive is never faster
+=================  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Literal
+
+import numpy as np
+
+from unstall import stats
+from unstall.compare import moved
+from unstall.compare.comparability import BLOCKING, doubts
+from unstall.compare.sides import Side, choose
+from unstall.errors import UsageError
+from unstall.model import Comparison, Report, StepFigure, Warning_
+
+Verdict = Literal["faster", "slower", "no difference", "inconclusive"]
+
+MARGIN = 0.05
+"""What "no difference" rules out. 100 steps a side at 5 % noise are enough for it."""
+SMALLEST = 0.02
+"""No smaller change is called one: two starts of the same program differ by that much."""
+OVERHEAD = 1.7
+"""How many times longer a profiler can make a step. Measured on an H200, a step of 970 launches: 13.6 to 16.9 ms
+without, 22 to 28 ms in a capture of the whole run."""
+
+
+def compare(before: Report, after: Report, *, margin: float = MARGIN, across_gpus: bool = False) -> Comparison:
+    """Compare two reports; see :func:`unstall.compare.compare`."""
+    if not 0 < margin < 1:
+        raise UsageError(f"margin {margin:g}", "not between 0 and 1", "5 % is 0.05")
+    b, a, said = choose(before, after)
+    if not (b.samples.size and a.samples.size):
+        warnings = [*said, *doubts(b, a, None)]
+        return _comparison(b, a, warnings, _blocked(warnings, set()) or NOTHING)
+    spreads = stats.describe(b.samples), stats.describe(a.samples)
+    accepted = {"different-gpu"} if across_gpus else set()
+    if _same(b, a):
+        ratio, more, accepted = stats.Ratio(1.0, 1.0, 1.0), [SAME], accepted | {"too-few-steps"}
+    else:
+        ratio = _with_overhead(stats.ratio_of_medians(*spreads), b, a)
+        more = _long_steps(ratio, _with_overhead(stats.ratio_of_means(*spreads), b, a), margin)
+    warnings = [*said, *doubts(b, a, spreads), *more]
+    return _comparison(b, a, warnings, _blocked(warnings, accepted) or judge(ratio, margin), ratio)
+
+
+NOTHING: tuple[Verdict, str] = ("inconclusive", "one side has no steps")
+SAME = Warning_(code="same-samples", text="both sides hold the same step times: one measurement, not two")
+
+
+def _same(before: Side, after: Side) -> bool:
+    """Whether it is one measurement, named twice. A single step is none."""
+    return before.samples.size > 1 and np.array_equal(before.samples, after.samples)
+
+
+def _blocked(warnings: list[Warning_], accepted: set[str]) -> tuple[Verdict, str] | None:
+    """Inconclusive, for the gravest doubt that leaves no verdict; nothing where there is none."""
+    texts = {w.code: w.text for w in warnings if w.code not in accepted}
+    return next((("inconclusive", texts[code]) for code in BLOCKING if code in texts), None)
+
+
+def _comparison(
+    before: Side,
+    after: Side,
+    warnings: list[Warning_],
+    verdict: tuple[Verdict, str],
+    ratio: stats.Ratio | None = None,
+) -> Comparison:
+    return Comparison(
+        verdict=verdict[0],
+        ratio=None if ratio is None else ratio.value,
+        ratio_low=None if ratio is None else ratio.low,
+        ratio_high=None if ratio is None else ratio.high,
+        before=_figure(before),
+        after=_figure(after),
+        moved=moved.moved(before, after),
+        warnings=warnings,
+        reason=verdict[1],
+    )
+
+
+def judge(ratio: stats.Ratio, margin: float = MARGIN) -> tuple[Verdict, str]:
+    """The verdict on an interval, and why; the table is in this module's docstring."""
+    smallest = min(SMALLEST, margin)
+    shown = f"{ratio.low:.3g} to {ratio.high:.3g}"
+    if _within(ratio, smallest):
+        return "no difference", f"the 95 % interval of before / after, {shown}, lies within ±{100 * smallest:g} %"
+    if ratio.low > 1:
+        return "faster", f"the whole 95 % interval of before / after, {shown}, lies above 1"
+    if ratio.high < 1:
+        return "slower", f"the whole 95 % interval of before / after, {shown}, lies below 1"
+    if _within(ratio, margin):
+        return (
+            "no difference",
+            f"the 95 % interval of before / after, {shown}, rules out a change of {100 * margin:g} %",
+        )
+    return "inconclusive", f"the 95 % interval, {shown}, holds 1 and changes that matter: more steps would narrow it"
+
+
+def _within(ratio: stats.Ratio, margin: float) -> bool:
+    """Inside ±margin, read both ways: swapping the sides changes nothing."""
+    return ratio.low >= 1 / (1 + margin) and ratio.high <= 1 + margin
+
+
+def _with_overhead(ratio: stats.Ratio, before: Side, after: Side) -> stats.Ratio:
+    """Widened by what a profiler may have cost one side, or both where they differ."""
+    differ = before.report.profile.producer != after.report.profile.producer
+    slow_before = not before.unprofiled and (after.unprofiled or differ)
+    slow_after = not after.unprofiled and (before.unprofiled or differ)
+    low = ratio.low / (OVERHEAD if slow_before else 1)
+    return stats.Ratio(ratio.value, low, ratio.high * (OVERHEAD if slow_after else 1))
+
+
+def _long_steps(medians: stats.Ratio, means: stats.Ratio, margin: float) -> list[Warning_]:
+    """Rare long steps that tell another story than the median does."""
+    by_median, by_mean = judge(medians, margin)[0], judge(means, margin)[0]
+    if by_median == "inconclusive" or by_mean not in ("faster", "slower") or by_mean == by_median:
+        return []
+    if by_median == "no difference" and 1 / (1 + margin) <= means.value <= 1 + margin:
+        return []
+    text = (
+        f"the median step says {by_median}, the mean says {by_mean} ({means.value:.3g}, {means.low:.3g} to "
+        f"{means.high:.3g}): rare long steps changed (saving, evaluating, accumulating)"
+    )
+    return [Warning_(code="long-steps", text=text)]
+
+
+def _figure(side: Side) -> StepFigure:
+    level = "without the profiler" if side.unprofiled and not side.is_log else ""
+    label = ", ".join(part for part in (PurePath(side.report.profile.path).name, level) if part)
+    median = round(float(np.median(side.samples))) if side.samples.size else None
+    return StepFigure(step_ns=median, count=side.samples.size, label=label)
