@@ -6,7 +6,8 @@ in that folder, or the same one where there is nothing to mend.
 nsys looks for its importer in ``../host-…`` of its own binary. Inside Nsight Compute that folder has another name, in
 Debian's package it lies elsewhere. An nsys that does not find it packs all that the importer would look up later,
 every loaded library among it, into its raw stream: 2.2 GB for a torch script on an H200 machine, while the program
-stood still for over two minutes. Both binaries are copied (or hard-linked), since they look beside what ``/proc/self/exe`` says.
+stood still for over two minutes. Both binaries are copied (or hard-linked), since they look beside what
+``/proc/self/exe`` says.
 """
 
 from __future__ import annotations
