@@ -359,3 +359,14 @@ def test_the_command_shows_writes_and_then_has_nothing_to_do(tmp_path: Path) -> 
     again = command("--apply")
     assert again.stdout == "" and "nothing to do" in again.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py", "train.py.bak"]
+
+
+def test_channels_last_only_where_there_are_convolutions() -> None:
+    text = (
+        "import torch\nclass Net(torch.nn.Module):\n    c = torch.nn.Conv2d(1, 2, 3)\n"
+        "def flat():\n    m = torch.nn.Linear(1, 2)\n    o = torch.optim.SGD(m.parameters())\n"
+        "def deep():\n    m = Net()\n    o = torch.optim.SGD(m.parameters())\n"
+    )
+    assert fixed(text, "channels-last") == text.replace(
+        "    m = Net()\n", "    m = Net()\n    m = m.to(memory_format=torch.channels_last)\n"
+    )

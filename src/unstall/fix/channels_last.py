@@ -31,6 +31,8 @@ def patch(script: Any) -> None:
     if "channels_last" in script.text or not CONVOLUTIONS.search(script.text):
         return
     for name, statement in script.models():
+        if not CONVOLUTIONS.search(script.with_definitions(script.function(statement))):
+            continue
         script.insert_after(statement, f"{name} = {name}.to(memory_format={torch}.channels_last)")
 
 

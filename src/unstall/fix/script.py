@@ -199,8 +199,7 @@ class Script:
             source = call.args[0].value if call.args else call
             iterators = self.assigned(source)
             if isinstance(drawn, cst.Assign) and iterators and all(self._draws(i, loader, made) for i in iterators):
-                where = next((u for u in self.above(drawn) if isinstance(u, cst.FunctionDef)), self.module)
-                found += self._copies_of(drawn.targets[0].target, where) if line is not None else []
+                found += self._copies_of(drawn.targets[0].target, self.function(drawn)) if line is not None else []
         return list(dict.fromkeys(found))
 
     def _copies_of(self, target: cst.CSTNode, where: cst.CSTNode) -> list[cst.Call]:
@@ -239,23 +238,44 @@ class Script:
         return bool(device) and len(positional) <= 1
 
     def models(self) -> list[tuple[str, cst.SimpleStatementLine]]:
-        """Names whose parameters an optimizer gets, with the one statement that makes them."""
-        wanted = [
-            self.code(n.func.value)
-            for n in self.nodes(cst.Call)
-            if isinstance(n, cst.Call)
-            and isinstance(n.func, cst.Attribute)
-            and n.func.attr.value == "parameters"
-            and isinstance(n.func.value, cst.Name)
-            and any(isinstance(up, cst.Call) and _is_optimizer(self.qualified(up.func)) for up in self.above(n))
+        """Names whose parameters an optimizer gets, with the statement in the same function that made them last."""
+        found: dict[int, tuple[str, cst.SimpleStatementLine]] = {}
+        for node in self.nodes(cst.Call):
+            if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+                continue
+            name, method = node.func.value, node.func.attr.value
+            given = any(isinstance(up, cst.Call) and _is_optimizer(self.qualified(up.func)) for up in self.above(node))
+            if method == "parameters" and isinstance(name, cst.Name) and given:
+                made = self._made_here(name, node)
+                if made is not None:
+                    found[id(made)] = (name.value, made)
+        return list(found.values())
+
+    def _made_here(self, name: cst.Name, use: cst.CSTNode) -> cst.SimpleStatementLine | None:
+        """The last statement in front of the use, in the same function or module body, that assigns the name."""
+        home = self.function(use)
+        made = [
+            line
+            for value in self.assigned(name)
+            if (line := self.statement(value)) is not None
+            and self.function(line) is home
+            and self.line(line) < self.line(use)
         ]
-        found = []
-        for name in dict.fromkeys(wanted):
-            made = self._assigned(name)
-            lines = {id(s): s for v in made if (s := self.statement(v)) is not None}
-            if lines:
-                found.append((name, list(lines.values())[-1]))
-        return found
+        return made[-1] if made else None
+
+    def function(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The function that holds a node, or the module."""
+        return next((up for up in self.above(node) if isinstance(up, cst.FunctionDef)), self.module)
+
+    def with_definitions(self, node: cst.CSTNode) -> str:
+        """Text of a node and of the script's own classes and functions that it names, and of those that they name."""
+        texts = {n.name.value: self.code(n) for n in self._nodes if isinstance(n, (cst.ClassDef, cst.FunctionDef))}
+        out, new = "", self.code(node)
+        while new:
+            out += new
+            named = [n for n in texts if re.search(rf"\b{re.escape(n)}\b", new)]
+            new = "".join(texts.pop(n) for n in named)
+        return out
 
     # Edits ----------------------------------------------------------------------------------------------------------
 
