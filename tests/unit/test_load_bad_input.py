@@ -317,6 +317,23 @@ def test_export_with_the_names_alone(tmp_path: Path) -> None:
     assert set(row.values()) == {None}
 
 
+def test_ranges_with_times_and_kinds_alone(tmp_path: Path) -> None:
+    path = tmp_path / "bare.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
+            "CREATE TABLE NVTX_EVENTS(start INTEGER, 'end' INTEGER, eventType INTEGER);"
+            "INSERT INTO NVTX_EVENTS VALUES (5, 9, 59), (6, 7, NULL)"
+        )
+    profile = load(path)
+    assert profile.ranges is not None and len(profile.ranges) == 1, "one of no known kind is none"
+    assert profile.ranges.row(0, named=True) == {
+        "start": 5, "end": 9, "name": None, "domain": "", "style": "push_pop", "process": None, "thread": None,
+        "end_thread": None,
+    }  # fmt: skip
+    assert "1 in NVTX_EVENTS" in codes(profile)["nvtx-unknown-events"]
+
+
 def test_processes_that_the_export_does_not_list(edited: Edit) -> None:
     processes = edited("DROP TABLE PROCESSES").processes
     assert processes is not None and processes["pid"].to_list() == [100]

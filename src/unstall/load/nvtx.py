@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from unstall.load.schema import DOMAIN, GIL_DOMAIN, MARK, OTHER_NVTX, PUSH_POP, PYTHON_SAMPLES, START_END
+from unstall.load.schema import DOMAIN, GIL_DOMAIN, MARK, NVTX, OTHER_NVTX, PUSH_POP, PYTHON_SAMPLES, START_END
 from unstall.load.tables import NAME, PROCESS_MASK
 from unstall.load.trust import Doubts
 from unstall.model import Warning_
@@ -21,48 +21,41 @@ RANGES = (*PUSH_POP, *START_END)
 
 
 def named_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """A chunk as read → rows with ``name``, ``process``, ``end_thread``; ``text`` outranks a registered string."""
-    text = frame["text"].cast(NAME) if "text" in frame.columns else None
-    registered = frame["named"] if "named" in frame.columns else None
-    name = registered if text is None or text.null_count() == len(text) else text
-    if text is not None and registered is not None and 0 < text.null_count() < len(text):
-        name = pl.select(pl.coalesce(text, registered)).to_series()
-    name = pl.Series([None] * len(frame), dtype=NAME) if name is None else name
-    have = set(frame.columns)
-    end_thread = pl.coalesce("end_thread", "thread") if "end_thread" in have else pl.col("thread")
-    return frame.select(
+    """A slice as read → rows with ``name``, ``process``, ``end_thread``; ``text`` outranks a registered string."""
+    missing = [c for c in NVTX.columns if c not in frame.columns]
+    blank = (pl.lit(None, dtype=NAME if c in ("text", "named") else pl.Int64).alias(c) for c in missing)
+    return frame.with_columns(blank).select(
         "start",
-        (pl.col("end") if "end" in have else pl.lit(None, dtype=pl.Int64)).alias("end"),
+        "end",
         "type",
-        name.alias("name"),
-        (pl.col("thread") & PROCESS_MASK).alias("process"),
         "thread",
-        end_thread.alias("end_thread"),
-        (pl.col("domain_id") if "domain_id" in have else pl.lit(0)).alias("domain_id"),
+        "domain_id",
+        name=pl.coalesce(pl.col("text").cast(NAME), "named"),
+        process=pl.col("thread") & PROCESS_MASK,
+        end_thread=pl.coalesce("end_thread", "thread"),
     )
 
 
 def split(rows: pl.DataFrame, doubts: Doubts) -> dict[str, pl.DataFrame]:
     """Rows of all kinds → our tables, columns not yet in order. ``gil`` and ``samples`` only where there are any."""
-    domains = rows.filter(pl.col("type") == DOMAIN)
     _count_unknown(rows, doubts)
-    rows = _with_domain(rows, domains)
-    ranges = _take(rows, pl.col("type").is_in(RANGES))
-    style = pl.when(pl.col("type").is_in(PUSH_POP)).then(pl.lit("push_pop")).otherwise(pl.lit("start_end")).cast(NAME)
-    tables = {"ranges": ranges.with_columns(style.alias("style")), "marks": rows.filter(pl.col("type") == MARK)}
-    tables["marks"] = tables["marks"].rename({"start": "time"})
+    domains = rows.filter(pl.col("type") == DOMAIN)
     names = set(domains["name"].cast(pl.String))
+    rows = _with_domain(rows, domains)
+    style = pl.when(pl.col("type").is_in(PUSH_POP)).then(pl.lit("push_pop")).otherwise(pl.lit("start_end")).cast(NAME)
+    tables = {
+        "ranges": _take(rows, pl.col("type").is_in(RANGES)).with_columns(style.alias("style")),
+        "marks": _take(rows, pl.col("type") == MARK).rename({"start": "time"}),
+    }
     if GIL_DOMAIN in names:
-        gil = tables["ranges"].filter(pl.col("domain") == GIL_DOMAIN)
-        tables["ranges"] = tables["ranges"].filter(pl.col("domain") != GIL_DOMAIN)
         holding = pl.col("name").cast(pl.String).str.contains("(?i)hold")
-        tables["gil"] = gil.with_columns(
-            pl.when(holding).then(pl.lit("holding")).otherwise(pl.lit("waiting")).alias("state")
-        )
+        state = pl.when(holding).then(pl.lit("holding")).otherwise(pl.lit("waiting"))
+        tables["gil"] = tables["ranges"].filter(pl.col("domain") == GIL_DOMAIN).with_columns(state.alias("state"))
+        tables["ranges"] = tables["ranges"].filter(pl.col("domain") != GIL_DOMAIN)
     if PYTHON_SAMPLES in names:
-        python = tables["marks"].filter(pl.col("domain") == PYTHON_SAMPLES)
+        python = pl.lit("python").alias("kind")
+        tables["samples"] = tables["marks"].filter(pl.col("domain") == PYTHON_SAMPLES).with_columns(python)
         tables["marks"] = tables["marks"].filter(pl.col("domain") != PYTHON_SAMPLES)
-        tables["samples"] = python.with_columns(pl.lit("python").alias("kind"))
     return tables
 
 
@@ -100,7 +93,7 @@ def _some(ranges: pl.DataFrame) -> str:
 
 def _take(rows: pl.DataFrame, which: pl.Expr) -> pl.DataFrame:
     """``filter`` that copies nothing when every row is taken, as in most NVTX-heavy captures."""
-    return rows if rows.select(which.all()).item() else rows.filter(which)
+    return rows if rows.select(which.fill_null(False).all()).item() else rows.filter(which)
 
 
 def _count_unknown(rows: pl.DataFrame, doubts: Doubts) -> None:
