@@ -8,6 +8,7 @@ counts its draws goes on counting.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import queue
 import threading
@@ -18,7 +19,14 @@ from typing import Any
 DEPTH = 2
 ITERATORS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
 
-_DONE = object()
+_drawing: weakref.WeakSet[Drawer] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """A thread that is still inside torch when Python ends takes the process down (std::terminate)."""
+    for drawer in list(_drawing):
+        drawer.close()
 
 
 class Drawer:
@@ -31,6 +39,7 @@ class Drawer:
         weakref.finalize(iterator, self.stop.set)
         args = (weakref.ref(iterator), draw, send)
         self.thread = threading.Thread(target=self._run, args=args, name="unstall-ahead", daemon=True)
+        _drawing.add(self)
         self.thread.start()
 
     def _run(self, iterator: Any, draw: Callable[[Any], Any], send: Callable[[Any], Any]) -> None:
