@@ -1,7 +1,7 @@
 """A ``DataLoader`` whose batches are drawn ahead in a thread: the machinery of the trials ``prefetch`` and
 ``pin-memory``.
 
-In: torch, and what to do with a batch in that thread and at hand-over. Out: ``DataLoader`` iterators that draw through
+In: torch, and what makes a :class:`Mover`. Out: ``DataLoader`` iterators that draw through
 it. Only where a batch comes from is changed (``_next_data``): the loop still draws from torch's own iterator, so what
 counts its draws goes on counting.
 """
@@ -14,7 +14,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 DEPTH = 2
 ITERATORS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
@@ -80,22 +80,31 @@ class Drawer:
         self.thread.join()
 
 
-def install(torch: Any, send: Callable[[Any], Any], hand_over: Callable[[Any], Any]) -> None:
-    """Let every ``DataLoader`` draw ahead: ``send`` runs in the thread, ``hand_over`` in the loop."""
+class Mover(Protocol):
+    """What happens to a batch: ``send`` in the thread, ``hand_over`` in the loop."""
+
+    def send(self, batch: Any) -> Any: ...
+    def hand_over(self, sent: Any) -> Any: ...
+
+
+def install(torch: Any, make: Callable[[], Mover]) -> None:
+    """Let every ``DataLoader`` draw ahead. ``make`` is called in the loop's thread: which GPU is the current one is a
+    matter of the thread that asks."""
     module = torch.utils.data.dataloader
     for name in ITERATORS:
-        _hook(getattr(module, name), send, hand_over)
+        _hook(getattr(module, name), make)
 
 
-def _hook(cls: Any, send: Callable[[Any], Any], hand_over: Callable[[Any], Any]) -> None:
+def _hook(cls: Any, make: Callable[[], Mover]) -> None:
     draw, reset = cls._next_data, cls._reset
 
     @functools.wraps(draw)
     def _next_data(self: Any) -> Any:
         drawer = self.__dict__.get("_unstall_drawer")
         if drawer is None:
-            drawer = self._unstall_drawer = Drawer(self, draw, send)
-        return hand_over(drawer.take())
+            self._unstall_mover = make()
+            drawer = self._unstall_drawer = Drawer(self, draw, self._unstall_mover.send)
+        return self._unstall_mover.hand_over(drawer.take())
 
     @functools.wraps(reset)
     def _reset(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -46,7 +46,7 @@ def switch(torch: Any) -> None:
 def patch(script: Any) -> None:
     """Arguments of every ``DataLoader`` whose number of workers is 0 or not given."""
     for call in script.calls(LOADER):
-        if script.unclear(call, before=WORKERS_AT):
+        if script.unclear(call):
             script.leave(call, "DataLoader with *args or **kwargs: what it gets cannot be read from here")
             continue
         if script.argument(call, "num_workers", WORKERS_AT) not in (None, *NONE):

@@ -11,15 +11,12 @@ from unstall.fix.remedy import Remedy
 
 def switch(torch: Any) -> None:
     """Every ``DataLoader`` draws ahead, and to the current GPU where there is one."""
-    movers: list[_Mover] = []
 
     def mover() -> _Mover:
-        if not movers:
-            gpu = torch.cuda.is_available()
-            movers.append(_CudaMover(torch, torch.device("cuda", torch.cuda.current_device())) if gpu else _Mover())
-        return movers[0]
+        gpu = torch.cuda.is_available()
+        return _CudaMover(torch, torch.device("cuda", torch.cuda.current_device())) if gpu else _Mover()
 
-    ahead.install(torch, lambda batch: mover().send(batch), lambda sent: mover().hand_over(sent))
+    ahead.install(torch, mover)
 
 
 REMEDY = Remedy(

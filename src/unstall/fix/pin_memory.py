@@ -48,7 +48,7 @@ def _is_gpu(torch: Any, target: Any) -> bool:
 def patch(script: Any) -> None:
     """``pin_memory=True`` of every ``DataLoader``; ``non_blocking=True`` where its batches are sent to a device."""
     for call in script.calls(LOADER):
-        if script.unclear(call, before=PIN_AT):
+        if script.unclear(call):
             script.leave(call, "DataLoader with *args or **kwargs: what it gets cannot be read from here")
         elif script.argument(call, "pin_memory", PIN_AT) in (None, "False"):
             script.set_argument(call, "pin_memory", "True", position=PIN_AT)

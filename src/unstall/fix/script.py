@@ -146,7 +146,7 @@ class Script:
 
     # Arguments ----------------------------------------------------------------------------------------------------
 
-    def unclear(self, call: cst.Call, before: int = 0) -> bool:
+    def unclear(self, call: cst.Call) -> bool:
         """Whether ``*args`` or ``**kwargs`` hide what a call gets."""
         return any(a.star for a in call.args)
 
