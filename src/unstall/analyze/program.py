@@ -13,7 +13,7 @@ How the captured times become a program, each with what it rests on:
   median of those seen on that stream is taken.
 - **A call that waits** ends its *tail* after the operation that it waited for: the one that, of those launched before,
   ended last before the call returned. Copies from pageable memory wait for their own operation.
-- **A launch that waited for room in the launch queue** looks long and is not: its duration is cut to the usual one.
+- **A launch that waited for room in the launch queue** looks long and is not: its duration is cut to a quick one's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_STEPS = 24
 QUEUED_NS = 2_500
 """An operation that starts within this of the end of the one ahead was queued behind it (H200: 0.9 to 2.2 µs)."""
 BLOCKED = 8
-"""A launch this many times as long as the usual one of its name waited for room in the launch queue."""
+"""A launch this many times as long as the quick ones of its name may have waited for room in the launch queue."""
 USUAL_LAG_NS = 5_000
 USUAL_PAUSE_NS = 1_000
 """Defaults where a capture shows none: an H200 shows a lag of 4 to 9 µs and a pause of about 1 µs."""
@@ -307,7 +307,7 @@ def _waits(calls: pl.DataFrame, ops: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
     kind = calls["kind"].to_numpy()
     n = len(start)
     waits, tail = np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    usual = _usual(calls)
+    usual = _usual(calls, ops)
     if not ops.height:
         return waits, tail, usual
     op_end, op_call = ops["end"].to_numpy(), ops["call"].to_numpy()
@@ -336,21 +336,26 @@ def _own_blocking(calls: pl.DataFrame, ops: pl.DataFrame) -> Bools:
     return out
 
 
-def _usual(calls: pl.DataFrame) -> Ints:
-    """Durations, with launches that waited for room in the queue cut to the median of their name."""
+def _usual(calls: pl.DataFrame, ops: pl.DataFrame) -> Ints:
+    """Durations, with calls that waited for room in the launch queue cut to what their name usually takes.
+
+    Such a call is many times as long as the quicker ones of its name, and work given to the GPU before it was still
+    running when it returned: then it was the GPU that it waited for.
+    """
     took = (pl.col("end") - pl.col("start")).alias("took")
-    frame = calls.select("name", "kind", took).with_columns(mid=pl.col("took").median().over("name"))
-    long = (
-        pl.col("kind").is_in(["launch", "graph", "other"])
-        & (pl.col("took") > BLOCKED * pl.col("mid"))
-        & (pl.col("took") > 1_000_000)
-    )
-    return (
-        frame.select(pl.when(long).then(pl.col("mid").cast(pl.Int64)).otherwise("took"))
-        .to_series()
-        .to_numpy()
-        .astype(np.int64)
-    )
+    frame = calls.select("name", "kind", "end", took).with_columns(quick=pl.col("took").quantile(0.25).over("name"))
+    backlog = pl.Series("backlog", _reach(calls.height, ops)) > calls["end"]
+    blocked = pl.col("kind").is_in(["launch", "graph", "copy", "other"]) & (pl.col("took") > BLOCKED * pl.col("quick"))
+    cut = pl.when(blocked & backlog).then(pl.col("quick").cast(pl.Int64)).otherwise("took")
+    usual: Ints = frame.select(cut).to_series().to_numpy().astype(np.int64)
+    return usual
+
+
+def _reach(count: int, ops: pl.DataFrame) -> Ints:
+    """For each call, when the device work of all earlier calls ends."""
+    ends = np.zeros(count + 1, np.int64)
+    np.maximum.at(ends, ops["call"].to_numpy() + 1, ops["end"].to_numpy())
+    return np.maximum.accumulate(ends)[:count]
 
 
 def _shortest(calls: pl.DataFrame, waited: Bools) -> Ints:
