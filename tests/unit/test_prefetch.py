@@ -161,3 +161,13 @@ def test_torch_tensors_and_resident() -> None:
     assert sorted(int(y) for _, y in shuffled) == [0, 1, 2, 3]
     with pytest.raises(UsageError):
         resident([1, 2], device="cpu")
+
+
+def test_a_script_may_end_with_an_iterator_alive() -> None:
+    import subprocess
+    import sys
+
+    text = "import itertools, unstall\nit = unstall.prefetch(itertools.count(), device='cpu')\nprint(next(it))\n"
+    text += "ring = [it]\nring.append(ring)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -20,6 +20,7 @@ stream (``record_stream``), so its memory is not reused while that stream still 
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import multiprocessing
 import queue
@@ -34,6 +35,8 @@ from unstall.fix import moving
 __all__ = ["prefetch"]
 
 _DONE = object()
+ENDING_SECONDS = 10.0
+"""How long the end of the script waits for a producer that is in the middle of a batch."""
 
 
 def prefetch(
@@ -73,6 +76,7 @@ def _consume(iterable: Iterable[Any], mover: _Mover, depth: int, workers: int, p
     args = (iterable if source is None else source, mover, ready, stop)
     thread = threading.Thread(target=_produce, args=args, name="unstall-prefetch", daemon=True)
     thread.start()
+    _running[thread] = stop
     try:
         while (item := ready.get()) is not _DONE:
             if isinstance(item, _Failure):
@@ -83,6 +87,19 @@ def _consume(iterable: Iterable[Any], mover: _Mover, depth: int, workers: int, p
         while thread.is_alive():
             _drain(ready)
             thread.join(0.01)
+        _running.pop(thread, None)
+
+
+_running: dict[threading.Thread, threading.Event] = {}
+"""Producers at work: a thread that is still inside torch when Python ends would abort the process."""
+
+
+@atexit.register
+def _end_all() -> None:
+    """Stops producers whose iterator is still alive when the script ends."""
+    for thread, stop in list(_running.items()):
+        stop.set()
+        thread.join(ENDING_SECONDS)
 
 
 class _Failure:
