@@ -49,7 +49,7 @@ def read(text: str, name: str) -> Report:
         raise NotAProfile(name, "no step times in it", WANTED)
     stray = bad[1:] if bad and bad[0][0] == _first(text) else bad  # a heading is none
     if not good or len(stray) > STRAY * (len(good) + len(stray)):
-        number, line = (stray or bad)[0]
+        number, line = (stray if good else bad)[0]
         raise NotAProfile(name, f"line {number} is not a step time ({_quoted(line)})", WANTED)
     made = report(good, name)
     if stray:
