@@ -190,3 +190,39 @@ def test_cpu_only_loop_finds_its_loading() -> None:
     report = diagnose(analyze(trace.profile()))
     assert codes(report) == ["host-data-loading"]
     assert any("no GPU work" in e.text for e in report.findings[0].evidence)
+
+
+def test_a_capture_without_a_gpu_is_not_said_to_make_one_wait() -> None:
+    trace = TraceBuilder(trace=("nvtx",), gpu="")
+    for i in range(8):
+        trace.range(f"step_{i}", ms(10 * i), ms(10 * i + 9))
+        trace.range("data_load", ms(10 * i), ms(10 * i + 8))
+    first = diagnose(analyze(trace.profile())).findings[0]
+    assert first.code == "host-data-loading"
+    assert "GPU" not in first.title
+
+
+def test_two_processes_on_one_gpu_make_predictions_unsure() -> None:
+    def loading(t: TraceBuilder, i: int, at: int) -> None:
+        t.range("data_load", at, at + ms(15))
+        work(t, at + ms(16), ms(2))
+
+    def second(t: TraceBuilder) -> None:
+        t.process(200)
+        steps(12, lambda i: ms(20), loading)(t)
+
+    fill = steps(12, lambda i: ms(20), loading)
+    alone, shared = report_of(fill, unprofiled_ns=ms(20)), report_of(fill, second, unprofiled_ns=ms(20))
+    assert alone.findings[0].predicted_step_ns is not None and alone.findings[0].confidence != "low"
+    assert {f.confidence for f in shared.findings if f.predicted_step_ns is not None} == {"low"}
+
+
+def test_calls_go_by_the_name_that_the_table_has() -> None:
+    def waiting(t: TraceBuilder, i: int, at: int) -> None:
+        for k in range(4):
+            work(t, at + ms(2 * k), us(100))
+
+    report = report_of(steps(12, lambda i: ms(20), waiting))
+    named = [f.where.call for f in report.findings if f.where.call]
+    assert named and set(named) <= {row.name for row in report.api or []}
+    assert not [e.text for f in report.findings for e in f.evidence if "_v3020" in e.text]

@@ -156,3 +156,21 @@ def test_windows_abut() -> None:
     frame = steps.frame
     assert (frame["end"][:-1] == frame["start"][1:]).all()
     assert frame.select((pl.col("end") - pl.col("start") == pl.col("period_ns")).all()).item()
+
+
+def test_bursts_of_one_kernel_are_not_the_steps() -> None:
+    t = TraceBuilder(trace=("cuda",))
+    for i in range(8):
+        for k in range(5):
+            t.launch("gemm", ms(10 * i) + us(30 * k))
+    assert steps_of(t.profile()) == (), "30 us between two kernels of a burst are not the 10 ms of a step"
+
+
+def test_a_pause_now_and_then_hides_no_steps() -> None:
+    t = TraceBuilder(trace=("cuda",))
+    for i in range(100):
+        at = ms(10 * i) + (ms(5000) if i >= 70 else 0)  # an evaluation
+        for k, name in enumerate(("gemm", "relu", "adam")):
+            t.launch(name, at + us(30 * k))
+    (steps,) = steps_of(t.profile())
+    assert steps.steady["period_ns"].median() == ms(10)

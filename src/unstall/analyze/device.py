@@ -48,7 +48,7 @@ def _table_ops(profile: Profile, table: str) -> pl.DataFrame | None:
         row=pl.int_range(pl.len(), dtype=pl.Int64),
         kind=label.cast(KIND),
         code=code,
-        h2d=(pl.col("kind").cast(pl.String) == "HtoD") if table == "copies" else pl.lit(False),
+        h2d=(pl.col("kind").cast(pl.String) == "HtoD").fill_null(value=False) if table == "copies" else pl.lit(False),
     )
 
 

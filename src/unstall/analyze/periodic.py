@@ -22,6 +22,11 @@ AGREE = 0.9
 MIN_PERIODS = 4
 EVEN = 1.5
 """Largest ratio of the upper to the lower quartile of the periods."""
+PAUSE = 3.0
+"""A period this many times the median is a pause between bursts."""
+PAUSES = 0.02
+"""More pauses than this, in which most of the time passes, and the bursts are the steps: five equal kernels a step
+repeat too, at a hundredth of its time. An evaluation now and then stays below."""
 REGULAR = 0.8
 """Share of periods that must have the same length in operations; the rest is room for warm-up and evaluation."""
 
@@ -49,9 +54,12 @@ def _regular(at: npt.NDArray[np.int64], lag: int, start: npt.NDArray[np.int64]) 
     if len(at) < MIN_PERIODS:
         return False
     period = np.diff(start[at])
-    low, high = np.percentile(period[len(period) // 3 :], [25, 75])
+    late = period[len(period) // 3 :]
+    low, high = np.percentile(late, [25, 75])
     same = np.abs(np.diff(at) - lag) <= max(1.0, 0.02 * lag)
-    return bool(same.mean() >= REGULAR and high <= EVEN * low)
+    pause = late > PAUSE * np.median(late)
+    bursts = pause.mean() > PAUSES and late[pause].sum() > late.sum() / 2
+    return bool(same.mean() >= REGULAR and high <= EVEN * low and not bursts)
 
 
 def _codes(ops: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -193,7 +193,7 @@ def _sequence(
 ) -> Iterator[_Found]:
     """The family's instances on a thread if they follow one another (outermost of recursive ones)."""
     rows = own.filter((pl.col("family") == family) & (pl.col("thread") == thread)).sort("start")
-    rows = rows.filter(pl.col("depth") == rows["depth"].min())
+    rows = rows.filter(pl.col("depth") == pl.col("depth").min())  # none where nesting is not known
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     if len(start) < MIN_STEPS or (start[1:] < end[:-1]).any():
         return

@@ -62,7 +62,10 @@ WAITED = 0.5
 TEXTS = {
     "en": Texts(
         title="The GPU waits while the main thread loads each batch",
-        titles={"workers": "The GPU waits for batches: loading does not keep up"},
+        titles={
+            "workers": "Batches come late: loading does not keep up",
+            "cpu": "The step waits while the main thread loads each batch",
+        },
         says={
             "idle": "The GPU is idle for {value:ms} of a {step:ms} step ({share:pct}) while the host is in {range}",
             "cpu": "{range} takes {value:ms} of a {step:ms} step ({share:pct}); this capture holds no GPU work",
@@ -122,7 +125,7 @@ def check(case: Case) -> Iterator[Hit]:
         range=name,
         change=Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case)),
         when=idle,
-        title=behind,
+        title=behind or ("cpu" if case.device is None else ""),
         fix=behind,
         confidence="medium" if name is None or behind else "high",
     )

@@ -85,11 +85,12 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         return None
     told = rule.texts(case.language)
     told = texts.of_whole(told, case.language) if case.whole else told
-    facts = {"range": hit.range, "kernel": hit.kernel, "call": hit.call, "gpu": case.gpu_name, **hit.facts}
+    call = hit.call and texts.plain(hit.call)
+    facts = {"range": hit.range, "kernel": hit.kernel, "call": call, "gpu": case.gpu_name, **hit.facts}
     made = Finding(
         code=rule.code,
         title=texts.say(told.titles[hit.title] if hit.title else told.title, facts),
-        where=Where(range=hit.range, process=case.pid, kernel=hit.kernel, call=hit.call),
+        where=Where(range=hit.range, process=case.pid, kernel=hit.kernel, call=call),
         cost_ns_per_step=round(hit.cost_ns),
         predicted_step_ns=None if predicted is None else predicted.step_ns,
         predicted_low_ns=None if predicted is None else predicted.low_ns,
@@ -140,6 +141,8 @@ def _gain(case: Case, hit: Hit, predicted: Prediction | None) -> float:
 
 
 def _confidence(case: Case, hit: Hit, predicted: Prediction | None) -> Confidence:
+    if hit.change is not None and case.shares_gpu:  # each one's kernels stretch the other's by nobody knows how much
+        return "low"
     unsure = case.whole or hit.change is not None
     level = predicted.confidence if predicted is not None else "low" if unsure else "high"
     return cast(Confidence, min(level, hit.confidence, key=_LEVELS.index))

@@ -7,11 +7,13 @@ are ``str.format`` with specs of the field: ``{x:ms}`` (from ns), ``{x:us}``, ``
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from unstall.analyze.summary import VERSION_SUFFIX
 from unstall.model import Evidence, FixText
 
 Safety = Literal["safe", "changes-numerics", "manual"]
@@ -66,8 +68,14 @@ class Line:
 
 
 def line(key: str, value: float | None = None, unit: str = "", source: str = "", **facts: Any) -> Line:
-    """A :class:`Line`; ``value`` is known to the template as ``value``."""
-    return Line(key, value, unit, source, {"value": value, **facts})
+    """A :class:`Line`; ``value`` is known to the template as ``value``, and a ``call`` goes by its plain name."""
+    named = {"call": plain(str(facts["call"]))} if facts.get("call") else {}
+    return Line(key, value, unit, source, {"value": value, **facts, **named})
+
+
+def plain(call: str) -> str:
+    """A CUDA call's name as the report's table of calls has it: without the version of its interface."""
+    return re.sub(VERSION_SUFFIX, "", call)
 
 
 _WHOLE = {"en": ((" of a {step:ms} step", " of the {step:ms} captured"), (" a step", " in all"))}
@@ -129,6 +137,8 @@ def _us(ns: float) -> str:
 
 
 def _pct(fraction: float) -> str:
+    if 0.995 <= fraction < 1:  # not rounded up to all
+        return f"{min(100 * fraction, 99.9):.1f} %"
     return f"{100 * fraction:.0f} %" if fraction >= 0.1 else f"{_figures(100 * fraction)} %"
 
 

@@ -75,6 +75,13 @@ class Times:
         return found[0] if found else None
 
     @cached_property
+    def shares_gpu(self) -> bool:
+        """Whether another process runs work on that device."""
+        if self.device is None:
+            return False
+        return self.analysis.ops.filter(pl.col("device") == self.device)["process"].n_unique() > 1
+
+    @cached_property
     def _split(self) -> tuple[dict[str, Union], HostView]:
         return breakdown.split(self.profile, self.analysis.ranges, self.analysis.ops, self.steps)
 

@@ -1,0 +1,74 @@
+"""Rows without a process, thread or GPU: kept, said, and never read as another process's or as no work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from unstall.analyze import analyze
+from unstall.analyze.place import placed
+from unstall.diagnose import diagnose
+from unstall.model import Profile, Report
+from unstall.testing import TraceBuilder, ms, us
+
+
+def a_loop() -> Profile:
+    t = TraceBuilder()
+    for i in range(8):
+        at = i * ms(10)
+        t.range(f"step_{i}", at, at + ms(9))
+        t.copy("HtoD", at + us(100))
+        t.memset(at + us(200))
+        t.launch("gemm", at + us(300), kernel_dur=ms(1))
+    return t.profile()
+
+
+def without(profile: Profile, table: str, *columns: str) -> Profile:
+    frame = profile.table(table)
+    assert frame is not None
+    return replace(profile, **{table: frame.with_columns(pl.lit(None, frame[c].dtype).alias(c) for c in columns)})
+
+
+def examined(profile: Profile) -> Report:
+    return diagnose(analyze(profile))
+
+
+@pytest.mark.parametrize("table", ["kernels", "copies", "memsets", "ranges", "api"])
+@pytest.mark.parametrize("columns", [("process",), ("thread",), ("process", "thread"), ("device",), ("correlation",)])
+def test_a_column_without_values_is_said_and_counted(table: str, columns: tuple[str, ...]) -> None:
+    profile = a_loop()
+    if not set(columns) <= set(profile.table(table).columns):  # type: ignore[union-attr]
+        pytest.skip("no such column in this table")
+    report = examined(without(profile, table, *columns))
+    told = {w.code for w in report.warnings}
+    assert {f"unknown-{c.replace('device', 'gpu')}" for c in columns if c != "correlation"} <= told
+    assert "rule-crashed" not in told
+    assert report.device_total_ns == examined(profile).device_total_ns, "no work is lost"
+
+
+def test_kernels_without_a_gpu_are_no_idle_gpu() -> None:
+    report = examined(without(a_loop(), "kernels", "device"))
+    compute = next(c.ns for c in report.breakdown[0].categories if c.name == "gpu_compute")
+    assert compute == pytest.approx(ms(1), rel=0.01)
+
+
+def test_calls_that_must_have_been_made_are_absent_not_zero() -> None:
+    profile = a_loop()
+    assert profile.api is not None
+    report = examined(replace(profile, api=profile.api.clear()))
+    assert report.api is None
+    assert "api" in {n.code for n in report.not_checked}
+
+
+def test_copies_of_no_known_kind_break_no_rule() -> None:
+    report = examined(without(a_loop(), "copies", "kind"))
+    assert not [w for w in report.warnings if w.code == "rule-crashed"]
+
+
+def test_a_whole_profile_is_left_as_it_is() -> None:
+    profile = a_loop()
+    assert placed(profile) is profile
+    empty = TraceBuilder().profile()
+    assert placed(empty) is empty, "no device work, no calls: that is what happened"
