@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from unstall.errors import ProfileUnreadable, UsageError
+
 if TYPE_CHECKING:
     from unstall.model import Profile, Report
+
+LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
 
 
 def report_of(
@@ -26,14 +30,33 @@ def report_of(
 
     Raises:
         ProfileUnreadable: the file cannot be read as a profile.
-        UsageError: ``step`` is no regular expression or matches nothing.
+        UsageError: ``step`` is no regular expression, matches nothing, or is asked of a table of sums;
+            ``unprofiled_ns`` can be no step time.
     """
     from unstall.load import open_any
     from unstall.model import Report
 
-    opened = open_any(path, cache=cache)
-    report = opened if isinstance(opened, Report) else _examine(opened, step, unprofiled_ns)
+    if unprofiled_ns is not None and not 0 < unprofiled_ns <= LONGEST_STEP_NS:
+        raise UsageError("the step time without the profiler", "must be above 0 and below 12 days", "Give it in ms")
+    try:
+        opened = open_any(path, cache=cache)
+    except OSError as error:  # a name too long for the file system, a disk that fails
+        raise ProfileUnreadable(os.fsdecode(path), error.strerror or str(error)) from error
+    if isinstance(opened, Report):
+        report = _tabled(opened, step, unprofiled_ns)
+    else:
+        report = _examine(opened, step, unprofiled_ns)
     report.profile.path = os.fsencode(report.profile.path).decode("utf-8", "backslashreplace")  # JSON holds text only
+    return report
+
+
+def _tabled(report: Report, step: str | None, unprofiled_ns: int | None) -> Report:
+    """The report of a table of sums, with what the user knows better; a table has no ranges to choose steps from."""
+    if step is not None:
+        hint = "Give the profile itself: its .nsys-rep or .sqlite"
+        raise UsageError(f"--step {step}", f"{report.profile.path} holds sums, no ranges to choose from", hint)
+    for steps in report.steps[:1]:
+        steps.unprofiled_ns = unprofiled_ns
     return report
 
 

@@ -300,6 +300,51 @@ def test_an_output_is_never_an_input(run: Run, profile: Path, tmp_path: Path) ->
     assert code == 2 and "is a profile to be read" in err
 
 
+@pytest.mark.parametrize("given", ["inf", "1e300", "1e12"])
+def test_no_step_takes_for_ever(run: Run, profile: Path, given: str) -> None:
+    code, out, err = run("report", profile, "--unprofiled-ms", given)
+    assert (code, out) == (2, "") and err.startswith("unstall: the step time without the profiler: ")
+
+
+@pytest.mark.parametrize("given", ["0.027", "27000"])
+def test_a_step_time_in_the_wrong_unit_is_doubted(run: Run, profile: Path, given: str) -> None:
+    code, out, _ = run("report", profile, "--unprofiled-ms", given)
+    assert code == 0 and "unprofiled-doubtful" in out
+
+
+def test_two_outputs_in_one_file_are_refused(run: Run, profile: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report"
+    code, out, err = run("report", profile, "--json", target, "--markdown", target)
+    assert (code, out) == (2, "") and "two outputs in one file" in err and not target.exists()
+
+
+def test_a_path_that_leads_nowhere_is_a_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / "loop", "x" * 5000):
+        code, out, err = run("report", path)
+        assert (code, out, err.count("\n")) == (4, "", 1)
+
+
+def test_a_table_of_sums_has_no_steps_to_choose(run: Run) -> None:
+    text = ROOT / "tests" / "data" / "lab" / "nvtx_sum_output.txt"
+    code, out, err = run("report", text, "--step", "step")
+    assert (code, out) == (2, "") and "holds sums" in err
+    code, out, _ = run("report", text, "--unprofiled-ms", "25")
+    assert code == 0 and "without the profiler: 25.0 ms" in out
+
+
+@pytest.mark.parametrize("arguments", [("report", "PROFILE"), ("report", "PROFILE", "--json", "-"), ("explain",)])
+def test_a_full_disk_is_no_fault_of_ours(profile: Path, arguments: tuple[str, ...]) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    command = [sys.executable, "-m", "unstall", *(str(profile) if a == "PROFILE" else a for a in arguments)]
+    with full.open("w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("unstall: standard output: cannot be written")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_failing_write_leaves_the_old_file(
     run: Run, profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

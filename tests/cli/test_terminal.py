@@ -17,6 +17,7 @@ from rich.console import Console
 
 from unstall.model import Evidence, NotChecked, ProfileFacts, Report, Warning_, Where
 from unstall.report import terminal
+from unstall.report.markdown import to_markdown
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\n[bold]x[/bold] :smile: \u202egnp.exe <b>&"
@@ -188,7 +189,7 @@ def test_without_gpu_rows_nothing_is_said_of_the_gpu(monkeypatch: pytest.MonkeyP
 def test_findings_of_a_capture_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = samples.a_finding(predicted_step_ns=None, predicted_low_ns=None, predicted_speedup=None)
     out = shown(samples.full_report(steps=[], breakdown=[], findings=[finding]), monkeypatch, "120")
-    assert "takes 22.6 ms of this capture in data_load" in out
+    assert "takes 22.6 ms of this capture mainly in data_load" in out
     assert "totals. The main thread loads each batch" in out and "predicted" not in out
 
 
@@ -225,3 +226,33 @@ def test_console_width(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", odd)
         assert terminal.make_console(io.StringIO()).width == 80
     assert isinstance(terminal.make_console(Tty()), Console)
+
+
+def test_every_column_of_the_breakdown_has_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "WHERE IT GOES · ms and % of a 25.3 ms step" in shown(samples.full_report(), monkeypatch)
+
+
+def test_ranges_inside_others_get_no_share_of_a_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = samples.a_range("forward", 100.0, 52.6, self_ns=10_000_000, percent_of_wall=80.0)
+    inner = samples.a_range("attention", 90.0, 47.4, percent_of_wall=72.0)
+    out = shown(samples.full_report(ranges=[outer, inner]), monkeypatch)
+    assert "wall %" in out and "80.0" in out and "52.6" not in out and "self ms" in out
+    markdown = to_markdown(samples.full_report(ranges=[outer, inner]))
+    assert "| of wall |" in markdown and "80.0 %" in markdown and "52.6 %" not in markdown
+
+
+def test_a_shared_gpu_is_said_where_the_gpu_is_said_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Warning_(code="shared-gpu", text="2 processes (817, 818) share GPU 0")
+    out = shown(samples.full_report(warnings=[shared]), monkeypatch)
+    assert "2 processes (817, 818) share GPU 0. " in out[: out.index("STEP")].replace("\n", " ")
+
+
+def test_a_step_of_5000_letters_does_not_fill_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = samples.steps_row(source="range:" + "x" * 5000, warmup_steps=["y" * 5000])
+    out = shown(samples.full_report(steps=[steps]), monkeypatch)
+    assert "x" * 40 in out and len(out) < 10_000
+
+
+def test_bars_stay_inside_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shown(samples.full_report(), monkeypatch, "40")
+    assert max(map(cell_len, out[: out.index("FINDINGS")].splitlines())) <= 40

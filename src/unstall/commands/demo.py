@@ -6,6 +6,9 @@ In: where to write. Out: the same as ``unstall report`` of the recording, framed
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import Literal
 
 from unstall import demo
@@ -49,8 +52,14 @@ def _ending() -> str:
     before, after = demo.TRUTH.unprofiled_ms, demo.TRUTH.fixed_ms
     return (
         f"\nMeasured there without the profiler: {before} ms a step as it was, {after} ms with {demo.TRUTH.remedy}: "
-        f"{before / after:.1f}×.\nNext: unstall report YOUR_PROFILE.sqlite\n"
+        f"{before / after:.1f}×.\nNext: {_command()} report YOUR_PROFILE.sqlite\n"
     )
+
+
+def _command() -> str:
+    """How to call this very program: by name where the shell finds it, else by the path that it was called by."""
+    called = sys.argv[0]
+    return called if Path(called).name == "unstall" and not shutil.which("unstall") else "unstall"
 
 
 def _say(words: str) -> None:

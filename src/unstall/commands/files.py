@@ -1,7 +1,7 @@
 """Where commands write: standard output, and files that are complete or absent.
 
 In: text or bytes and a target as the user typed it (``-``, a path, a path with ``{name}``). Out: nothing, or one clear
-error. A reader that closes the pipe early (``| head``) ends the command quietly.
+error. A reader that closes the pipe early (``| head``) ends the command quietly; a full disk is said in one line.
 """
 
 from __future__ import annotations
@@ -40,13 +40,22 @@ def check(file: str) -> None:
 
 @contextlib.contextmanager
 def emitting() -> Iterator[TextIO]:
-    """Standard output, flushed at the end; a closed pipe ends the program."""
+    """Standard output, flushed at the end; a closed pipe ends the program.
+
+    Raises:
+        UsageError: it is closed, or takes no more (a full disk).
+    """
+    out: TextIO | None = sys.stdout
+    if out is None:  # so does Python say that the shell closed it (>&-)
+        raise UsageError("standard output", "is closed", "Leave it open, or send it to /dev/null")
     try:
-        yield sys.stdout
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains while it shuts down
-        raise SystemExit(PIPE_CLOSED) from None
+        yield out
+        out.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # or Python complains while it shuts down
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(PIPE_CLOSED) from None
+        raise UsageError("standard output", f"cannot be written ({error.strerror or error})") from error
 
 
 def emit(content: str | bytes) -> None:

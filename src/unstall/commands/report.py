@@ -6,8 +6,8 @@ wrong with a request is found before the first profile is read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from unstall.commands.files import STDOUT, check, emit, emitting, place, write
@@ -16,6 +16,8 @@ from unstall.errors import UsageError
 if TYPE_CHECKING:
     from unstall.model import Report
     from unstall.report import Output
+
+TOO_LONG_NS = 10**18  # stands for every time, infinity too, that ``report_of`` refuses as too long for a step
 
 
 def run(
@@ -34,7 +36,7 @@ def run(
 
     wanted = {output: targets[output.name] for output in outputs() if targets.get(output.name)}
     _check(profiles, wanted)
-    unprofiled_ns = None if unprofiled_ms is None else round(unprofiled_ms * 1e6)
+    unprofiled_ns = None if unprofiled_ms is None else round(min(unprofiled_ms * 1e6, TOO_LONG_NS))
     quiet = STDOUT in wanted.values()
     reports = []
     for i, profile in enumerate(profiles):
@@ -64,11 +66,17 @@ def _check(profiles: Sequence[str], wanted: dict[Output, str]) -> None:
         if len(named) < len(profiles) and ("{name}" in target or not output.joins):
             hint = "Put {name} into it: it becomes the profile's own name, and those must differ"
             raise UsageError(f"--{output.name} {target}", "one file for several profiles", hint)
-    inputs = {Path(profile).resolve() for profile in profiles}
+        if len(wanted) > 1 and any(named & {place(other, p) for p in profiles} for other in _others(wanted, output)):
+            raise UsageError(target, "two outputs in one file", "Give each a file of its own")
+    inputs = {os.path.realpath(profile) for profile in profiles}
     for file in {*files} - {STDOUT}:
         check(file)
-        if Path(file).resolve() in inputs:
+        if os.path.realpath(file) in inputs:
             raise UsageError(file, "is a profile to be read", "Name another file to write")
+
+
+def _others(wanted: dict[Output, str], output: Output) -> list[str]:
+    return [target for other, target in wanted.items() if other is not output]
 
 
 def _write(output: Output, target: str, profiles: Sequence[str], reports: list[Report]) -> None:

@@ -131,9 +131,19 @@ def _pieces(word: str, room: int) -> list[str]:
     """A word that fits no line, in parts that do; any other as it is."""
     out: list[str] = []
     while cell_len(word) > room:
-        cut = next(i for i in range(len(word), 0, -1) if i == 1 or cell_len(word[:i]) <= room)
+        cut = max(_cut(word, room), 1)
         out, word = [*out, word[:cut]], word[cut:]
     return [*out, word]
+
+
+def _cut(word: str, room: int) -> int:
+    """How many letters of a word fit."""
+    used = 0
+    for i, letter in enumerate(word):
+        used += cell_len(letter)
+        if used > room:
+            return i
+    return len(word)
 
 
 def sticky(text: str) -> str:

@@ -86,9 +86,7 @@ def _findings(report: Report) -> list[str]:
 
 
 def _finding(report: Report, finding: Finding, number: int) -> str:
-    where = finding.where.range or finding.where.call or finding.where.kernel
-    each = "a step" if report.steps else "of this capture"
-    stakes = [f"costs {text.duration(finding.cost_ns_per_step)} {each}" + (f" in {code(where)}" if where else "")]
+    stakes = [_cost(report, finding)]
     if finding.predicted_step_ns is not None:
         gain = f", {text.speedup(finding.predicted_speedup)}" if finding.predicted_speedup is not None else ""
         stakes.append(f"predicted with the fix {text.duration(finding.predicted_step_ns)}{gain}")
@@ -98,21 +96,32 @@ def _finding(report: Report, finding: Finding, number: int) -> str:
     return "\n".join([*lines, f"- Fix ({finding.fix.safety}): {prose(finding.fix.title)}. {prose(finding.fix.text)}"])
 
 
+def _cost(report: Report, finding: Finding) -> str:
+    where, process = finding.where.range or finding.where.call or finding.where.kernel, finding.where.process
+    each = "a step" if report.steps else "of this capture"
+    place = f" mainly in {code(where)}" if where else ""
+    pid = f", process {process}" if process is not None and len(report.steps) > 1 else ""
+    return f"costs {text.duration(finding.cost_ns_per_step)} {each}{place}{pid}"
+
+
 def _ranges(report: Report) -> str:
     rows = [r for r in report.ranges or [] if not r.wrapper and not r.library]
-    head = ("range", "count", "total ms", "share", "avg ms", "GPU ms")
+    several, nested = len({r.process for r in rows}) > 1, words.nested(rows)
+    head = ("range", *(("process",) if several else ()), "count", "total ms", "of wall" if nested else "share")
     cells = [
         (
             code(r.name),
+            *((str(r.process),) if several else ()),
             text.count(r.instances),
             text.ms(r.total_ns),
-            text.percent(r.share),
+            text.percent(r.percent_of_wall if nested else r.share),
             text.ms(r.avg_ns),
             text.ms(r.gpu_ns),
         )
         for r in rows[:ROWS]
     ]
-    return _folded("Ranges by total time, wrappers left out", _table(head, cells), len(rows))
+    table = _table((*head, "avg ms", "GPU ms"), cells)
+    return _folded("Ranges by total time, wrappers left out", table, len(rows))
 
 
 def _kernels(report: Report) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from unstall.report import text
+from unstall.report import text, words
 from unstall.report.layout import Column, heading, table, wrap
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def ranges(report: Report, width: int, top: int, by: By) -> Iterator[Text]:
         return
     shown = rows[: top or None]
     several = len({r.process for r in rows}) > 1
-    yield from table(Column("range", [_range_name(r) for r in shown]), _range_columns(shown, by, several), width)
+    columns = _range_columns(shown, by, several, words.nested(rows))
+    yield from table(Column("range", [_range_name(r) for r in shown]), columns, width)
     yield from _more(len(rows) - len(shown), width)
 
 
@@ -50,7 +51,9 @@ def _ranges_detail(everything: list[RangeRow], rows: list[RangeRow], by: By) -> 
         if rows
         else ["none but wrappers" if everything else "none recorded"]
     )
-    if any(r.share is not None for r in rows):
+    if words.nested(rows):
+        detail.append("wall: of the process's time, ranges inside others included")
+    elif any(r.share is not None for r in rows):
         detail.append("share: of the sum of these rows")
     wrappers = list(dict.fromkeys(f"{r.name} ({text.count(r.instances)})" for r in everything if r.wrapper))
     if wrappers:
@@ -63,18 +66,25 @@ def _range_name(row: RangeRow) -> str:
     return f"{row.domain}:{row.name}" if row.domain else row.name
 
 
-def _range_columns(rows: list[RangeRow], by: By, several: bool) -> list[Column]:
+def _shares(rows: list[RangeRow], nested: bool) -> list[Column]:
+    """Of the wall time where ranges lie inside others, else of the rows' sum."""
+    parts = [r.percent_of_wall if nested else r.share for r in rows]
+    title = "wall %" if nested else "share %"
+    return [Column(title, [text.share(part) for part in parts])] if any(p is not None for p in parts) else []
+
+
+def _range_columns(rows: list[RangeRow], by: By, several: bool, nested: bool) -> list[Column]:
     def figures(title: str, cells: Sequence[float | None], rank: int, style: str = "") -> list[Column]:
         return [Column(title, [text.ms(c) for c in cells], style, rank)] if any(c is not None for c in cells) else []
 
-    chosen = {by: "bold"}
+    chosen, inner = {by: "bold"}, 1 if nested else 5  # where ranges nest, own time is what can be compared
     return [
         *([Column("pid", [str(r.process) for r in rows])] if several else []),
         Column("count", [text.count(r.instances) for r in rows], rank=3),
         Column("total ms", [text.ms(r.total_ns) for r in rows], chosen.get("total", "")),
         *_steady(rows),
-        *([Column("share %", [text.share(r.share) for r in rows])] if any(r.share is not None for r in rows) else []),
-        *figures("self ms", [r.self_ns for r in rows], 0 if by == "self" else 5, chosen.get("self", "")),
+        *_shares(rows, nested),
+        *figures("self ms", [r.self_ns for r in rows], 0 if by == "self" else inner, chosen.get("self", "")),
         *figures("GPU ms", [r.gpu_ns for r in rows], 0 if by == "gpu" else 1, chosen.get("gpu", "")),
         *figures("avg ms", [r.avg_ns for r in rows], 4),
         *figures("median ms", [r.median_ns for r in rows], 6),
@@ -96,9 +106,8 @@ def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
     if not rows:
         return
     shown = rows[: top or None]
-    yield from heading(
-        "KERNELS", f"{text.plural(sum(r.instances for r in rows), 'run')} of {text.plural(len(rows), 'kernel')}", width
-    )
+    runs = f"{text.plural(sum(r.instances for r in rows), 'run')} of {text.plural(len(rows), 'kernel')}"
+    yield from heading("KERNELS", f"{runs}; share: of the time of all of them", width)
     columns = [
         Column("count", [text.count(r.instances) for r in shown]),
         Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
@@ -133,7 +142,7 @@ def calls(report: Report, width: int, top: int) -> Iterator[Text]:
     if not report.api:
         return
     shown = report.api[: min(top, CALLS_SHOWN) or None]
-    yield from heading("CUDA CALLS", "time on the host, waiting included", width)
+    yield from heading("CUDA CALLS", "time on the host, waiting included; share: of all calls", width)
     columns = [
         Column("calls", [text.count(r.calls) for r in shown]),
         Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),

@@ -26,7 +26,8 @@ UNEVEN = 1.2  # of the median: steps that all take less than this need no pictur
 LONGEST_BAR = 60  # cells: longer ones add ink, not information
 LONGEST_TEXT = 600  # of a warning: a name of thousands of letters in it must not fill the screen
 EVIDENCE_SHOWN = 3
-LONGEST_NAME = 60  # of a kernel inside a sentence
+LONGEST_NAME = 60  # of a kernel or a step inside a sentence
+LEAST_NAMES = 4  # cells behind a bar below which no name can be told
 
 COLOURS = {
     "gpu_compute": "green",
@@ -121,14 +122,14 @@ def _processes(report: Report, most: int = 4) -> list[str]:
 def _step(steps: StepsRow, width: int, *, several: bool, unicode: bool) -> Iterator[Text]:
     who = f" of pid {steps.process}" if several else ""
     period = steps.period_ns
-    steady = f"{text.plural(steps.count - steps.warmup, 'steady step')} ({steps.source})"
+    steady = f"{text.plural(steps.count - steps.warmup, 'steady step')} ({text.shorten(steps.source, LONGEST_NAME)})"
     spread = sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms")
     detail = f"median of {steady}; {spread}{_pace(steps)}"
     yield from heading(sticky(f"STEP{who} {text.duration(period.median)}"), detail, width)
     if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:
         yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
     yield from wrap("; ".join(_step_facts(steps)), width, first="  ")
-    if steps.process is not None:
+    if steps.process is not None or steps.unprofiled_ns is not None:
         yield from wrap(_unprofiled(steps), width, first="  ")
 
 
@@ -140,13 +141,14 @@ def _pace(steps: StepsRow) -> str:
 
 
 def _step_facts(steps: StepsRow) -> list[str]:
-    facts = [f"host {text.duration(steps.host_ns)} in its own range"]
+    facts = [f"on the host it takes {text.duration(steps.host_ns)}"]
     if steps.gpu_busy_ns is not None:
         facts.append(f"GPU busy {text.duration(steps.gpu_busy_ns)}")
     if steps.kernels_per_step is not None:
         facts.append(f"{text.count(steps.kernels_per_step)} GPU operations a step")
     if steps.warmup:
-        named = ", ".join(steps.warmup_steps[:3]) + (" …" if len(steps.warmup_steps) > 3 else "")
+        named = ", ".join(text.shorten(name, LONGEST_NAME) for name in steps.warmup_steps[:3])
+        named += " …" if len(steps.warmup_steps) > 3 else ""
         facts.append(
             f"warm-up left out: {named or text.plural(steps.warmup, 'step')} ({text.duration(steps.warmup_ns)})"
         )
@@ -157,7 +159,7 @@ def _step_facts(steps: StepsRow) -> list[str]:
 
 def _unprofiled(steps: StepsRow) -> str:
     if steps.unprofiled_ns is None:
-        return "without the profiler: not known (tracing lengthens steps): --unprofiled-ms X"
+        return "without the profiler: not known (tracing adds time); give --unprofiled-ms X"
     return f"without the profiler: {text.duration(steps.unprofiled_ns)}"
 
 
@@ -181,8 +183,8 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
 
 
 def _whole(report: Report, row: BreakdownRow) -> str:
-    split = "; GPU idle split by what the host did" if words.has_device(report) else ", split by what the host did"
-    return f"the whole {text.duration(row.step_ns)} step{split}"
+    split = "; idle split by what the host did" if words.has_device(report) else ", split by what the host did"
+    return f"ms and % of a {text.duration(row.step_ns)} step{split}"
 
 
 def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: bool) -> Text:
@@ -191,7 +193,8 @@ def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: b
     drawn = bar(category.percent / 100, longest, unicode)
     line.append(drawn, colour)
     where = [] if category.name in words.ON_DEVICE else [r.name for r in category.ranges]
-    return line.append(" " + listed(where, room - len(drawn) - 1), "dim") if where else line
+    left = room - len(drawn) - 1
+    return line.append(" " + listed(where, left), "dim") if where and left >= LEAST_NAMES else line
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------
@@ -207,7 +210,9 @@ def _findings(report: Report, width: int) -> Iterator[Text]:
     if side:
         yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
     for finding in side:
-        yield from wrap(f"{finding.title}{_where(report, finding)} [{finding.code}]", width, first="  · ")
+        place = _where(report, finding).lstrip(", ")
+        told = f"{finding.title} ({place})" if place else finding.title
+        yield from wrap(f"{told} [{finding.code}]", width, first="  · ")
 
 
 def _finding(report: Report, finding: Finding, number: int, width: int) -> Iterator[Text]:
@@ -241,12 +246,13 @@ def _interval(finding: Finding) -> str:
 
 
 def _where(report: Report, finding: Finding) -> str:
+    """The places that most of it is in (seldom all of it), and the process where there are several."""
     where = finding.where
-    named = [where.range] if where.range else []
+    named = [text.shorten(where.range, LONGEST_NAME)] if where.range else []
     named += [f"kernel {text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)}"] if where.kernel else []
     named += [text.api_name(where.call)] if where.call else []
-    named += [f"pid {where.process}"] if where.process is not None and len(report.steps) > 1 else []
-    return f" in {', '.join(named)}" if named else ""
+    place = f" mainly in {', '.join(named)}" if named else ""
+    return place + (f", pid {where.process}" if where.process is not None and len(report.steps) > 1 else "")
 
 
 def _notes(title: str, notes: list[tuple[str, str]], width: int, style: str) -> Iterator[Text]:

@@ -6,12 +6,13 @@ sums of the breakdown's own figures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unstall.report import text
 
 if TYPE_CHECKING:
-    from unstall.model import BreakdownRow, Category, Finding, Report, StepsRow
+    from unstall.model import BreakdownRow, Category, Finding, RangeRow, Report, StepsRow
 
 CATEGORIES = {
     "gpu_compute": "GPU compute",
@@ -47,6 +48,7 @@ TABLES = {
     "gpu_metrics": "GPU metric row",
 }
 
+LONGEST_NAME = 80  # of a range inside a sentence
 WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
 BUSY_ENOUGH = (
     85.0  # percent of the step: above it a sentence about idling would mislead; findings keep the exact figures
@@ -91,8 +93,19 @@ def verdict(report: Report) -> str:
     if row is None:
         step = text.duration(report.steps[0].period_ns.median)
         return f"A step takes {step}; where it goes cannot be told from this input.{_largest(report)}"
-    sentence = _of_step(report, row)
-    return f"{sentence} {_prediction(first)}".strip() if first else sentence
+    sentences = [_of_step(report, row), *_shared(report), *([_prediction(first)] if first else [])]
+    return " ".join(filter(None, sentences))
+
+
+def _shared(report: Report) -> list[str]:
+    """Whose kernels the GPU runs as well: without it, "the GPU works" is read as this process's own work."""
+    return [f"{w.text}." for w in report.warnings if w.code == "shared-gpu"]
+
+
+def nested(rows: Sequence[RangeRow]) -> bool:
+    """Whether some of these ranges lie inside others: their sum then counts an instant twice, and no share of it is
+    meant."""
+    return any(r.self_ns is not None and r.self_ns < r.total_ns for r in rows)
 
 
 def breakdown_of(report: Report, steps: StepsRow) -> BreakdownRow | None:
@@ -102,11 +115,14 @@ def breakdown_of(report: Report, steps: StepsRow) -> BreakdownRow | None:
 
 def _largest(report: Report) -> str:
     """What to look at where nothing is known of steps: the range that took the most, if one stands out."""
-    top = next((r for r in report.ranges or [] if not r.wrapper and not r.library), None)
-    if top is None or (top.share or 0) < WORTH_NAMING:
+    rows = [r for r in report.ranges or [] if not r.wrapper and not r.library]
+    inside = nested(rows)
+    top = rows[0] if rows else None
+    share = None if top is None else top.percent_of_wall if inside else top.share
+    if top is None or (share or 0) < WORTH_NAMING:
         return ""
-    most = f"{text.ms(top.total_ns)} ms, {text.percent(top.share)} of the ranges listed"
-    return f" The largest range is {top.name}: {most}."
+    most = f"{text.ms(top.total_ns)} ms, {text.percent(share)} of the {'time' if inside else 'ranges listed'}"
+    return f" The largest range is {text.shorten(top.name, LONGEST_NAME)}: {most}."
 
 
 def _pace(row: BreakdownRow) -> str:
@@ -131,7 +147,7 @@ def _most(categories: list[Category], link: str) -> str:
     if not categories:
         return "nothing stands out"
     most = categories[0]
-    where = f" ({most.ranges[0].name})" if most.ranges else ""
+    where = f" ({text.shorten(most.ranges[0].name, LONGEST_NAME)})" if most.ranges else ""
     return f"{text.duration(most.ns)} {link} {category(most.name)}{where}"
 
 
