@@ -32,6 +32,7 @@ class Hit:
         facts: values for the title's and the remedy's templates.
         confidence: the most that may be claimed.
         doubtful: share of the predicted gain that may not come (the pessimistic bound leaves it out).
+        more: share of the predicted gain that may come on top, from what the replay cannot see (the optimistic bound).
         side_note: no gain worth acting on, whatever is predicted.
     """
 
@@ -51,6 +52,7 @@ class Hit:
     confidence: str = "high"
     doubtful: float = 0.0
     side_note: bool = False
+    more: float = 0.0
 
 
 @dataclass(frozen=True)

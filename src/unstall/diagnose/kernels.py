@@ -52,7 +52,7 @@ _LAYOUT = (
 _ATTENTION = r"flash|fmha|fused_?attention|mem_?eff\w*_?att|efficient_attention|attn_(fwd|bwd)|_attention_kernel|sdpa"
 _ELEMENTWISE = (
     r"elementwise|pointwise|CUDAFunctor|copy_kernel|fill|dropout|masked|where|triton_poi|loop_\w*fusion|CatArray|"
-    r"indexSelect|index_kernel|index_elementwise|gather|scatter|embedding|scal_kernel|axpy|arange"
+    r"indexSelect|index_kernel|index_elementwise|gather|scatter|embedding|scal_kernel|axpy|arange|triu_tril"
 )
 
 _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(

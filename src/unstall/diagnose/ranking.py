@@ -33,8 +33,9 @@ from unstall.model import Evidence, Finding, Where
 
 Confidence = Literal["high", "medium", "low"]
 
-NOISE = 0.03
-"""Predicted gains below are side notes: median step times of one script on one machine repeat within 1 to 3 %."""
+NOISE = 0.05
+"""Predicted gains below are side notes: median step times of one script on one machine repeat within 1 to 3 %, and the
+replay's own error comes on top."""
 WORTH = 0.05
 """Gain from which something else than the kernels themselves is worth working on first."""
 SMALL = 0.05
@@ -114,8 +115,9 @@ def _predicted(case: Case, hit: Hit) -> Prediction | None:
         return None
     idle = 1.0 - case.share(case.per_step(case.part("gpu_compute", "other_process")))
     slower = 1.0 + CLOCKS * max(idle, 0.0) if made.limit in ON_DEVICE else 1.0
-    missed = made.step_ns + hit.doubtful * max(base.step_ns - made.step_ns, 0)
-    return replace(made, high_ns=round(max(made.high_ns * slower, missed)))
+    gain = max(base.step_ns - made.step_ns, 0)
+    high = max(made.high_ns * slower, made.step_ns + hit.doubtful * gain)
+    return replace(made, low_ns=round(max(made.low_ns - hit.more * gain, 0)), high_ns=round(high))
 
 
 def _evidence(told: texts.Texts, case: Case, hit: Hit) -> list[Evidence]:
