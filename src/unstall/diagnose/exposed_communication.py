@@ -18,7 +18,7 @@ Overlap does not change results. Compression and reducing less often (local step
 
 ## When it is a false alarm
 
-- Waiting for another rank looks like communication; look at all ranks together (`unstall ranks`).
+- Waiting for another rank looks like communication; look at the reports of all ranks side by side.
 - The first collective after start-up connects the ranks; warm-up steps are left out.
 
 ## Thresholds

@@ -18,7 +18,7 @@ Nothing is changed by finding the reason on the late rank: compare its breakdown
 ## When it is a false alarm
 
 - Pipeline parallelism: ranks are meant to start at different times.
-- Ranks on different hosts in separate captures: use `unstall ranks`, which aligns their clocks first.
+- Ranks on different hosts in separate captures: compare their reports; their clocks are not aligned here.
 
 ## Thresholds
 
@@ -50,7 +50,10 @@ SHARE = 0.02
 LAST = 0.6
 COLLECTIVES = 10
 """Fewer matched collectives cannot tell a habit from an accident."""
-NOT_RANKS = "needs at least two ranks with collectives in one capture: for one capture a rank use `unstall ranks DIR`"
+NOT_RANKS = (
+    "needs at least two ranks with collectives in one capture; with a capture for each rank, compare two of them "
+    "(`unstall compare`)"
+)
 
 TEXTS = {
     "en": Texts(
@@ -61,7 +64,7 @@ TEXTS = {
         },
         fix=Fix(
             title="Find what is different on the late rank",
-            pytorch="Compare its breakdown with another rank's (unstall ranks DIR, unstall compare): uneven batch "
+            pytorch="Compare its breakdown with another rank's (unstall compare): uneven batch "
             "sizes or "
             "sequence lengths (bucket them, DistributedSampler), a slower loader or disk, logging and checkpoints on "
             "rank 0 "

@@ -100,7 +100,7 @@ def _unreadable(path: Path, error: OSError) -> Exception:
     from unstall.errors import ProfileUnreadable
 
     if path.is_dir():
-        return ProfileUnreadable(str(path), "a directory", "Name a file in it, or see `unstall ranks` for many at once")
+        return ProfileUnreadable(str(path), "a directory", "Name the files in it, several at once if you like")
     hints = {FileNotFoundError: "Check the path", PermissionError: "Check that you may read it"}
     return ProfileUnreadable(str(path), (error.strerror or str(error)).lower(), hints.get(type(error), ""))
 
