@@ -21,9 +21,9 @@ def _nothing(*_: Any) -> None:
 
 
 class Gate:
-    """``push``, ``pop``, ``start``, ``end``: the sink's while open, else nothing."""
+    """``push``, ``pop``, ``start``, ``end``: the sink's while open, else nothing. ``writes``: whether they do."""
 
-    __slots__ = ("_sink", "end", "is_open", "pop", "push", "start")
+    __slots__ = ("_sink", "end", "is_open", "pop", "push", "start", "writes")
 
     def __init__(self) -> None:
         self._sink: sink.Sink | None = None
@@ -39,6 +39,7 @@ class Gate:
         """Open or shut."""
         self.is_open = on
         target = self._sink if on else None
+        self.writes = target is not None
         self.push: Callable[[str], Any] = target.push if target else _nothing
         self.pop: Callable[[], Any] = target.pop if target else _nothing
         self.start: Callable[[str], Any] = target.start if target else _nothing

@@ -29,6 +29,10 @@ from unstall.instrument import compiled
 from unstall.instrument.importhook import guarded, when_imported
 from unstall.instrument.phases import Phases
 
+PLAIN_CALL = ("_compiled_call_impl", "_call_impl")
+"""What torch's own ``Module.__call__`` refers to, if it is the one we know: call the compiled one, else the plain one.
+A model has many modules, so each must cost next to nothing: for them we do the same, one frame for another."""
+
 UNKNOWN = 1 << 62  # draws: data without a length
 
 SAVERS = (
@@ -124,11 +128,16 @@ def _hook_forward(torch: Any, phases: Phases, ranges: bool) -> None:
     module = torch.nn.Module
     original, inside, enter, leave, finder = module.__call__, phases.inside, phases.enter, phases.leave, phases.finder
     grad_enabled, worker = torch.is_grad_enabled, torch.utils.data.get_worker_info
+    plain = getattr(original, "__code__", None) is not None and original.__code__.co_names == PLAIN_CALL
 
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         me = get_ident()
-        if me in inside or phases.in_backward or worker() is not None:
+        if me in inside:
+            if plain and self._compiled_call_impl is None:  # what the original does next, without its frame
+                return self._call_impl(*args, **kwargs)
+            return original(self, *args, **kwargs)
+        if phases.in_backward or worker() is not None:
             return original(self, *args, **kwargs)
         grad = grad_enabled()
         if finder is not None and (finder.idle or not grad):
@@ -152,7 +161,7 @@ def _hook_backward(torch: Any, phases: Phases, ranges: bool) -> None:
         if me in inside:
             return original(tensors, *args, **kwargs)
         if losses is not None:
-            guarded(losses, tensors)
+            losses(tensors)
         phases.enter(me, name)
         phases.in_backward += 1
         try:

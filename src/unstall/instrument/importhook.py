@@ -79,7 +79,12 @@ def guarded(function: Callable[..., Any], *args: Any) -> None:
     try:
         function(*args)
     except Exception as error:
-        where = getattr(function, "__qualname__", str(function))
-        if where not in _told:
-            _told.add(where)
-            sys.stderr.write(f"unstall: {where}: {type(error).__name__}: {error}. The program goes on without it.\n")
+        told(function, error)
+
+
+def told(function: Callable[..., Any], error: Exception) -> None:
+    """Tell of an error in our own code, once a function."""
+    where = getattr(function, "__qualname__", str(function))
+    if where not in _told:
+        _told.add(where)
+        sys.stderr.write(f"unstall: {where}: {type(error).__name__}: {error}. The program goes on without it.\n")

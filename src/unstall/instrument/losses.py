@@ -23,7 +23,7 @@ class Losses:
 
     def note(self, tensors: Any, step: int) -> None:
         """Keep the scalars among the tensors given to ``backward``."""
-        for tensor in tensors if isinstance(tensors, (list, tuple)) else (tensors,):
+        for tensor in tensors if type(tensors) in (list, tuple) else (tensors,):
             if getattr(tensor, "numel", int)() == 1:
                 if self._seen % self._every == 0:
                     self._kept.append((step, tensor.detach(), tensor._version))

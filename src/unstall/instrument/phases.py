@@ -14,7 +14,7 @@ from typing import Any
 from unstall.instrument import sink
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Observed, Seen
-from unstall.instrument.importhook import when_imported
+from unstall.instrument.importhook import told, when_imported
 from unstall.instrument.options import Options
 
 
@@ -52,7 +52,7 @@ class Phases:
     def enter(self, me: int, name: str) -> None:
         """This thread begins a phase; without a name, or inside a range of the script's own of that name, silently."""
         self.inside.add(me)
-        if name and not self.seen.holds(me, name):
+        if self.gate.writes and name and not self.seen.holds(me, name):
             self._written.add(me)
             self.gate.push(name)
 
@@ -109,4 +109,13 @@ def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
     clock = steps.clock()
     finder = phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
     if "losses" in options.parts and options.step_log:
-        phases.note_loss = lambda tensors: clock.losses.note(tensors, clock.index if steps.by_hand else finder.index)
+        note = clock.losses.note
+
+        def note_loss(tensors: Any) -> None:
+            try:
+                note(tensors, clock.index if steps.by_hand else finder.index)
+            except Exception as error:
+                phases.note_loss = None
+                told(note_loss, error)
+
+        phases.note_loss = note_loss

@@ -24,6 +24,9 @@ SHORTEST_S, LONGEST_S = 0.01, 0.5
 SHARE = 0.005  # of one CPU, at most
 DEPTH = 64  # innermost frames kept
 KEEP = 50_000  # stacks remembered, so that a program without end does not fill memory
+IDLE = (
+    20  # a thread that used less than a twentieth of the time is at rest; a busy one may get little of a full machine
+)
 RUNNING, WAITING = 1, 7  # nsys's thread states
 
 Stack = tuple[tuple[CodeType, int], ...]
@@ -72,8 +75,9 @@ class Sampler(threading.Thread):
         for ident, frame in sys._current_frames().items():
             tid = tids.get(ident)
             if ident != me and tid is not None:
-                used, state = self._used(tid, now)
-                if ident == main or state == RUNNING:  # a helper that waits tells nothing, a thousand times over
+                used, elapsed = self._used(tid, now)
+                state = RUNNING if 2 * used > elapsed else WAITING
+                if ident == main or IDLE * used > elapsed:  # a helper that waits tells nothing, a thousand times over
                     self._samples.append((now, tid, self._stack(frame), used, state))
 
     def _stack(self, frame: FrameType) -> int:
@@ -88,14 +92,14 @@ class Sampler(threading.Thread):
         return number
 
     def _used(self, tid: int, now: int) -> tuple[int, int]:
+        """CPU time that the thread used since the last look, and how long ago that was, ns."""
         try:
             cpu = time.clock_gettime_ns(cpu_clock(tid))
         except OSError:  # it has just ended
-            return 0, WAITING
+            return 0, 0
         when, before = self._cpu.get(tid, (now, cpu))
         self._cpu[tid] = (now, cpu)
-        used = cpu - before
-        return used, RUNNING if 2 * used > now - when else WAITING
+        return cpu - before, now - when
 
     def take(self, intern: Callable[[str], int]) -> dict[str, Any]:
         """What was seen since the last time, with new stacks spelt out: ``[function, file, line]``, innermost first."""
