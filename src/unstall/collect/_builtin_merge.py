@@ -45,7 +45,8 @@ class Part:
     stacks: list[list[list[int]]] = field(default_factory=list)
     ranges: list[list[Any]] = field(default_factory=list)
     samples: list[list[int]] = field(default_factory=list)
-    threads: dict[int, tuple[str, int | None]] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # as Python called its threads; outlives them
+    threads: dict[int, tuple[str, int]] = field(default_factory=dict)
     gpu: list[dict[str, Any]] = field(default_factory=list)
     usage: dict[str, Any] = field(default_factory=dict)
     last: int = 0
@@ -56,6 +57,10 @@ class Part:
 
     def thread(self, tid: int) -> int:
         return self.process | (tid & 0xFFFFFF)
+
+    def all_names(self) -> dict[int, str]:
+        """Thread → name, Python's before the operating system's."""
+        return {**{tid: name for tid, (name, _) in self.threads.items()}, **self.names}
 
     @property
     def complete(self) -> bool:
@@ -82,8 +87,7 @@ def _take(part: Part, kind: str, document: dict[str, Any]) -> None:
         part.stacks += document.get("stacks", [])
         part.ranges += document["ranges"]
         part.samples += document.get("samples", [])
-        for tid, name in document.get("names", []):
-            part.threads.setdefault(tid, (name, None))
+        part.names.update({tid: name for tid, name in document.get("names", [])})
     elif kind == "threads":
         part.threads.update({tid: (name, cpu) for tid, name, cpu in document["threads"]})
     elif kind == "gpu":
@@ -184,7 +188,7 @@ class _Merge:
         self._writer.add("PROCESSES", [(part.process, part.pid, part.name)])
         self._writer.add(
             "ThreadNames",
-            [(self._writer.string(name), None, part.thread(tid)) for tid, (name, _) in part.threads.items()],
+            [(self._writer.string(name), None, part.thread(tid)) for tid, name in part.all_names().items()],
         )
 
     def _gpu(self, part: Part) -> None:
@@ -263,7 +267,7 @@ def _start(row: tuple[Any, ...]) -> int:
 
 
 def _cpu(part: Part) -> dict[str, int]:
-    return {f"{tid} {name}": cpu for tid, (name, cpu) in part.threads.items() if cpu is not None}
+    return {f"{tid} {part.all_names()[tid]}": cpu for tid, (_, cpu) in part.threads.items()}
 
 
 def _gpu_facts(device: dict[str, Any]) -> tuple[Any, ...]:
