@@ -131,7 +131,7 @@ def test_python_stacks_show_where_each_thread_is(collect: Collect) -> None:
         """
         import threading, time
         def spin():
-            end = time.thread_time() + 0.4
+            end = time.thread_time() + 1.0
             while time.thread_time() < end: pass
         def wait(): time.sleep(1.0)
         worker = threading.Thread(target=spin, name="worker"); worker.start(); wait(); worker.join()
