@@ -105,3 +105,21 @@ def test_traffic_of_an_elementwise_kernel_follows_from_its_launch() -> None:
     assert traffic(name, 16384, 44_000, 4.8e12) == pytest.approx(4.576e12, rel=0.01)
     assert traffic(name, 16384, 22_000, 4.8e12) == pytest.approx(4.576e12, rel=0.01), "512 elements a block fit then"
     assert traffic("some_kernel", 16384, 44_000, 4.8e12) == 0.0
+
+
+@pytest.mark.parametrize("part", ["k", "f32", "gemm_", "a::", "<a", "(a)", "float, ", "_"])
+def test_a_name_of_thousands_of_letters_is_decided(part: str) -> None:
+    """Patterns that try again at each letter took from 3 s to 2 min a name, and templates do make such names."""
+    assert kernels.family(part * (5000 // len(part))) in (kernels.OTHER, kernels.GEMM)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("conv2d_forward_kernel", kernels.CONV),
+        ("conv_then_gemm_kernel", kernels.CONV),
+        ("conv1d_grouped_kernel_matmul_bf16", kernels.TENSOR_GEMM),
+    ],
+)
+def test_a_convolution_by_its_word_alone_is_none_where_a_product_follows(name: str, family: str) -> None:
+    assert kernels.family(name) == family

@@ -44,7 +44,7 @@ _FP32 = (
 )
 """Marks of fp32 on CUDA cores: CUTLASS ``simt_sgemm``, cuBLAS ``sgemm`` and ``ffma``, cuDNN ``scudnn``."""
 _GEMM = r"gemm|gemv|matmul|nvjet|cutlass.*Kernel2?<|cublas|_bmm_|triton\w*_(mm|bmm|addmm)|wgrad2?d?_alg|dot_kernel"
-_CONV = r"conv|fprop|dgrad|wgrad|winograd|cudnn_infer|im2col|col2im|scudnn|cudnn.*(kernel|engine)"
+_CONV = r"conv(?!.*(gemm|matmul))|fprop|dgrad|wgrad|winograd|cudnn_infer|im2col|col2im|scudnn|cudnn.*(kernel|engine)"
 _LAYOUT = (
     r"n(chw|hwc|cdhw|dhwc)\w*(_?to_?|2)(folded|n(chw|hwc|cdhw|dhwc|c))|nchw2nhwc|nhwc2nchw|convertTensor_kernel|tensorTransform|"
     r"transpose_readWrite|cublasTransposeParams.*transpose|nhwcAddPadding|wrapped_transpose|transpose_fusion"
@@ -65,12 +65,12 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (SOFTMAX, r"(?i)softmax"),
         (OPTIMIZER, r"(?i)multi_tensor_apply|fused_?(adam|sgd|lamb|lion)|adam_kernel|adamw"),
         (NORM, r"(?i)(layer|batch|group|rms|instance)_?norm|_bn_|GammaBeta|RowwiseMoments|bn_(fw|bw)"),
-        (CONV, f"(?i)(?!.*(gemm|matmul)){_CONV}"),
+        (CONV, f"(?i){_CONV}"),
         (CONV, r"(?i)implicit_gemm|implicit_convolve|scudnn|conv.*gemm|gemm.*conv"),
         (REDUCTION, r"(?i)splitKreduce|split_k_reduce"),
         (ELEMENTWISE, r"cublasLt::epilogue|scal_kernel"),
-        (TENSOR_GEMM, f"(?i)(?=.*({_GEMM}))(.*({_TENSOR}))"),
-        (FP32_GEMM, f"(?i)(?=.*({_GEMM}))(.*({_FP32}))"),
+        (TENSOR_GEMM, rf"(?i)\A(?=.*({_GEMM}))(.*({_TENSOR}))"),
+        (FP32_GEMM, rf"(?i)\A(?=.*({_GEMM}))(.*({_FP32}))"),
         (GEMM, f"(?i){_GEMM}"),
         (REDUCTION, r"(?i)reduc|triton_(red|per)|input_reduce|DeviceScan|DeviceReduce|argmax|topk|sort"),
         (ELEMENTWISE, f"(?i){_ELEMENTWISE}"),
