@@ -1,6 +1,6 @@
 """What ``--auto`` costs a training step of about 2 ms: with its hooks in place and without, in one process, in turns.
 
-    python benchmarks/auto_overhead.py [--steps 50] [--rounds 60] [--record]
+    python benchmarks/auto_overhead.py [--steps 100] [--rounds 25] [--record]
 
 No profiler listens; the hooks follow the loop, time its steps and keep its losses, as in ``unstall try`` and before a
 captured window. With ``--record`` they also write ranges into the built-in collector (without its GPU trace).
@@ -27,6 +27,7 @@ from typing import Any
 
 TARGET_S = 0.002
 WIDTH, BATCH = 128, 32
+SETTLE = 60  # steps: changing a class throws away what the interpreter has learnt of it and of all below it
 
 
 class Switch:
@@ -102,8 +103,8 @@ def two_milliseconds(torch: Any, device: Any) -> tuple[Callable[[int], float], i
 def main() -> None:
     """Measure and print one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=50, help="steps a block")
-    parser.add_argument("--rounds", type=int, default=60, help="pairs of blocks")
+    parser.add_argument("--steps", type=int, default=100, help="steps a block")
+    parser.add_argument("--rounds", type=int, default=25, help="pairs of blocks")
     parser.add_argument("--record", action="store_true", help="write ranges into the built-in collector as well")
     asked = parser.parse_args()
     from unstall.instrument import PARTS, Options, phases
@@ -132,7 +133,7 @@ def main() -> None:
         took = {}
         for on in order:
             switch(on)
-            run(3)  # caches of the types just changed
+            run(SETTLE)
             took[on] = run(asked.steps)
         ratios.append(took[True] / took[False])
         plain.append(took[False] / asked.steps)

@@ -1,0 +1,64 @@
+"""Three training loops without a single annotation, for measuring collectors: ``loops.py loading|launch|gemm [STEPS]``.
+
+``loading`` waits 8 ms for every batch on the main thread; ``launch`` issues about a thousand tiny kernels a step;
+``gemm`` keeps the GPU busy for some 10 ms a step. Each prints its losses to the last bit.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class Batches(Dataset[Any]):
+    """Ready-made batches, the same in every run."""
+
+    def __init__(self, count: int, rows: int, width: int, wait_s: float) -> None:
+        self.count, self.shape, self.wait_s = count, (rows, width), wait_s
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(self.wait_s)
+        generator = torch.Generator().manual_seed(index)
+        return torch.randn(*self.shape, generator=generator)
+
+
+def case(name: str) -> tuple[nn.Module, Any, tuple[int, int, float]]:
+    """Model, optimizer, and (rows, width, seconds of waiting) of the batches."""
+    if name == "launch":
+        layers = [nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 64), nn.GELU()) for _ in range(60)]
+        model: nn.Module = nn.Sequential(*layers).to(DEVICE)
+        return model, torch.optim.SGD(model.parameters(), 1e-4, foreach=True), (32, 64, 0.0)
+    width, rows, wait = (8192, 2048, 0.0) if name == "gemm" else (1024, 256, 0.008)
+    model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)).to(DEVICE)
+    return model, torch.optim.SGD(model.parameters(), 1e-4, foreach=True), (rows, width, wait)
+
+
+def main() -> None:
+    """Train, print the losses."""
+    name, steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    torch.manual_seed(0)
+    model, optimizer, (rows, width, wait) = case(name)
+    losses = []
+    for batch in DataLoader(Batches(steps, rows, width, wait), batch_size=None):
+        x = batch.to(DEVICE)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=name == "gemm"):
+            loss = nn.functional.mse_loss(model(x), x)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    print("LOSSES", *(value.hex() for value in torch.stack(losses).double().tolist()))
+
+
+if __name__ == "__main__":
+    main()
