@@ -62,7 +62,7 @@ class StepFinder:
         self._began = False
         maybe = source in self._training or not self._training
         if maybe and source not in self._other and self._grad_enabled():
-            if self._stepped or self.idle:
+            if self._stepped:
                 self._begun_by, self._began = source, True
                 self._begin()
         elif self._stepped and not self.idle:
@@ -99,21 +99,11 @@ class StepFinder:
         if not self.idle and not self._stepped and self._begun_by == self._last:
             self._cancel()
 
-    def stepped(self, optimizer: int) -> None:
-        """An optimizer finished its step."""
-        self._stepped, self.no_optimizer = True, False
-        if self._first_optimizer is None:
-            self._first_optimizer = optimizer
-        self._end_of_update(optimizer)
-
-    def went_backward(self) -> None:
-        """A backward pass ended, and no optimizer has stepped yet."""
-        self._backwards += 1
-        if self._backwards > PATIENCE:
-            self._stepped = True
-            self._end_of_update(None)
-
-    def _end_of_update(self, optimizer: int | None) -> None:
+    def stepped(self, optimizer: int | None) -> None:
+        """An optimizer finished its step (``None``: one that torch knows nothing of)."""
+        self._stepped = True
+        if self.no_optimizer and optimizer is not None:
+            self.no_optimizer, self._first_optimizer = False, optimizer
         first = optimizer == self._first_optimizer
         self._done += first
         if self._last is not None:
@@ -127,18 +117,25 @@ class StepFinder:
                 self.index = max(self.index, self._done - 1)
                 self._begin()
 
+    def went_backward(self) -> None:
+        """A backward pass ended, and no optimizer has stepped yet."""
+        self._backwards += 1
+        if self._backwards > PATIENCE:
+            self.stepped(None)
+
     def _cancel(self) -> None:
         self.index -= 1
         self._end(done=False)
 
     def _begin(self) -> None:
-        self._end_range()
+        if self._range is not None:
+            self._end_range()
         self.index += 1
         self._stepped, self.idle = False, False
         if steps.by_hand:
             return
         self._clock.tick(self.index)
-        if not self._seen.steps:
+        if self._gate.writes and not self._seen.steps:
             self._range = self._gate.start(f"step_{self.index}")
 
     def _end(self, *, done: bool = True) -> None:

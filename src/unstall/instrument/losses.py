@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-KEEP = 2048  # scalars; each holds a 512-byte block of GPU memory
+KEEP = 1024  # scalars; each holds a 512-byte block of GPU memory
 
 
 class Losses:
@@ -24,12 +24,11 @@ class Losses:
     def note(self, tensors: Any, step: int) -> None:
         """Keep the scalars among the tensors given to ``backward``."""
         for tensor in tensors if type(tensors) in (list, tuple) else (tensors,):
-            if getattr(tensor, "numel", int)() == 1:
-                if self._seen % self._every == 0:
-                    self._kept.append((step, tensor.detach(), tensor._version))
-                self._seen += 1
+            self._seen += 1
+            if self._seen % self._every == 0 and getattr(tensor, "numel", int)() == 1:
+                self._kept.append((step, tensor.detach(), tensor._version))
         if len(self._kept) > KEEP:
-            self._kept = self._kept[::2]
+            self._kept = self._kept[1::2]
             self._every *= 2
 
     def values(self) -> list[list[float]]:

@@ -17,6 +17,8 @@ from unstall.instrument.gate import Gate, Observed, Seen
 from unstall.instrument.importhook import told, when_imported
 from unstall.instrument.options import Options
 
+Close = Callable[[], Any]
+
 
 class Phases:
     """Open phases. Hooks read :attr:`inside` on their hot path: the threads that are in a phase.
@@ -24,8 +26,9 @@ class Phases:
     Attributes:
         inside: threads (``get_ident``) with a phase open.
         copying: threads inside a host-to-device copy, which may lie inside a phase.
-        stepping: thread → the optimizer whose step is open there.
+        stepping: thread → the optimizer whose step is open there, and what closes its range.
         in_backward: how many backward passes run; autograd's own threads work for them.
+        in_worker: whether this process is a loader's worker; ``None`` until somebody asks.
         anywhere: hook copies even where torch knows no device (for tests).
     """
 
@@ -35,39 +38,35 @@ class Phases:
         self.gate, self.seen = gate, seen
         self.inside: set[int] = set()
         self.copying: set[int] = set()
-        self.stepping: dict[int, Any] = {}
+        self.stepping: dict[int, tuple[Any, Close | None]] = {}
         self.in_backward = 0
+        self.in_worker: bool | None = None
         self.finder: StepFinder | None = None
         self.note_loss: Callable[[Any], None] | None = None
-        self._written: set[int] = set()  # threads whose open phase has a range
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         """A forked child begins outside: its one thread was inside ``data_load`` when it was made."""
-        for threads in (self.inside, self.copying, self._written):
-            threads.clear()
+        self.inside.clear()
+        self.copying.clear()
         self.stepping.clear()
-        self.in_backward = 0
+        self.in_backward, self.in_worker = 0, None
 
-    def enter(self, me: int, name: str) -> None:
-        """This thread begins a phase; without a name, or inside a range of the script's own of that name, silently."""
-        self.inside.add(me)
-        if self.gate.writes and name and not self.seen.holds(me, name):
-            self._written.add(me)
-            self.gate.push(name)
-
-    def leave(self, me: int) -> None:
-        """This thread ends its phase."""
-        if me in self._written:
-            self._written.discard(me)
-            self.gate.pop()
-        self.inside.discard(me)
+    def open(self, me: int, name: str) -> Close | None:
+        """Open a range on this thread; what closes it. None without a name, or inside the script's own of that name."""
+        if not name or self.seen.holds(me, name):
+            return None
+        self.gate.push(name)
+        return self.gate.pop  # as it is now: a gate that shuts meanwhile must not leave the range open
 
     def stale(self, me: int) -> bool:
         """A draw inside an optimizer's step: the step raised and was never closed. Closes it."""
-        if self.stepping.pop(me, None) is None:
+        begun = self.stepping.pop(me, None)
+        if begun is None:
             return False
-        self.leave(me)
+        if begun[1] is not None:
+            begun[1]()
+        self.inside.discard(me)
         return True
 
 

@@ -1,0 +1,78 @@
+"""``Optimizer.step``, through the hooks that torch offers for all optimizers.
+
+Comes in: ``torch.optim``. Goes out: the phase ``optimizer``, and a word to the step finder. A closure is called outside
+the phase: forward and backward passes are phases of their own, not the optimizer's time.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from _thread import get_ident
+from typing import Any
+
+from unstall.instrument.importhook import told
+from unstall.instrument.phases import Phases
+
+
+def hook(torch: Any, phases: Phases, name: str) -> None:
+    """Register a hook before and one after every step."""
+    optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides the submodule's name
+    # a compiled step must compile to what it was: Dynamo takes the answer for a constant
+    compiling = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)
+    inside, gate, stepping, finder = phases.inside, phases.gate, phases.stepping, phases.finder
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if compiling():
+            return None
+        me = get_ident()
+        if me in inside or phases.in_backward:
+            return None  # stepped by another optimizer, or by a hook in the middle of backward
+        inside.add(me)
+        stepping[me] = optimizer, phases.open(me, name) if gate.writes else None
+        if len(args) > 1 or "closure" in kwargs:
+            return _outside(phases, name, me, args, kwargs)
+        return None
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if compiling():
+            return
+        me = get_ident()
+        begun = stepping.get(me)
+        if begun is None or begun[0] is not optimizer:
+            return
+        del stepping[me]
+        if begun[1] is not None:
+            begun[1]()
+        inside.discard(me)
+        if finder is not None:
+            try:
+                finder.stepped(id(optimizer))
+            except Exception as error:
+                told(finder.stepped, error)
+
+    optim.register_optimizer_step_pre_hook(before)
+    optim.register_optimizer_step_post_hook(after)
+
+
+def _outside(phases: Phases, name: str, me: int, args: Any, kwargs: Any) -> Any:
+    """The step's arguments with a closure that leaves the phase while it runs."""
+    closure = args[1] if len(args) > 1 else kwargs["closure"]
+    if closure is None:
+        return None
+
+    @functools.wraps(closure)
+    def outside(*a: Any, **k: Any) -> Any:
+        optimizer, close = phases.stepping.pop(me)
+        if close is not None:
+            close()
+        phases.inside.discard(me)
+        try:
+            return closure(*a, **k)
+        finally:
+            phases.inside.add(me)
+            phases.stepping[me] = optimizer, phases.open(me, name) if phases.gate.writes else None
+
+    if len(args) > 1:
+        return (args[0], outside, *args[2:]), kwargs
+    return args, {**kwargs, "closure": outside}
