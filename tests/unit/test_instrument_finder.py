@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from unstall.instrument import steps
 from unstall.instrument.finder import PATIENCE, StepFinder
 from unstall.instrument.gate import Gate, Seen
+from unstall.instrument.hooks import graphs
 
 TRAIN, VALID, OTHER, ADAM, SGD = 1, 2, 3, 100, 200
 
@@ -219,6 +221,34 @@ def test_no_optimizer_of_torchs(loop: Loop) -> None:
         assert loop.finder.no_optimizer
         loop.finder.went_backward()
     assert len(numbers(loop)) == 4
+
+
+class FakeGraph:
+    def capture_begin(self) -> str:
+        return "begun"
+
+    def capture_end(self) -> None: ...
+
+    def replay(self) -> str:
+        return "replayed"
+
+
+def test_replayed_graph_counts_as_the_step_that_was_captured(loop: Loop) -> None:
+    cuda = SimpleNamespace(CUDAGraph=type("Graph", (FakeGraph,), {}))
+    torch = SimpleNamespace(cuda=cuda, backends=SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: True)))
+    phases: Any = SimpleNamespace(finder=loop.finder)
+    graphs.hook(torch, phases, "")
+    whole, part = cuda.CUDAGraph(), cuda.CUDAGraph()
+    assert whole.capture_begin() == "begun"
+    loop.update()
+    whole.capture_end()
+    part.capture_begin()
+    part.capture_end()
+    before = loop.finder.updates
+    for _ in range(3):
+        assert part.replay() == whole.replay() == "replayed"
+    assert loop.finder.updates == before + 3, "a graph without an optimizer's step is no step"
+    assert numbers(loop) == [0, 1, 2, 3, 4]
 
 
 def test_script_that_numbers_its_steps_gets_no_second_ranges(loop: Loop) -> None:

@@ -9,6 +9,7 @@ training data after the last optimizer step and lasts until the next, logging an
 - A forward pass with gradients outside any step begins one: its batch was drawn ahead (accelerate, Trainer), or from
   data not seen before.
 - Where the loop draws no data, a step ends with the first optimizer's step (of several, as in a GAN).
+- A CUDA graph in whose capture an optimizer stepped counts as its step when it is replayed.
 - Where no optimizer of torch's ever steps (a compiled one, updates by hand), every backward pass counts as one.
 
 The ranges are start/end ranges: a push/pop pair that ends in another call would tear the script's own nesting.
@@ -32,6 +33,7 @@ class StepFinder:
         index: number of the step that runs now, or ran last; −1 before the first.
         idle: no step runs.
         no_optimizer: none has stepped so far.
+        updates: steps of all optimizers.
     """
 
     def __init__(self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool]) -> None:
@@ -54,6 +56,7 @@ class StepFinder:
         self.no_optimizer = True
         self._backwards = 0
         self._done = self._done_without_draw = 0  # steps of the first optimizer
+        self.updates = 0
 
     def drawing(self, source: int) -> None:
         """The loop is about to draw from ``source``."""
@@ -106,6 +109,7 @@ class StepFinder:
             self.no_optimizer, self._first_optimizer = False, optimizer
         first = optimizer == self._first_optimizer
         self._done += first
+        self.updates += 1
         if self._last is not None:
             self._training |= (self._since - self._other) | {self._last}
             self._other -= self._training
@@ -116,6 +120,10 @@ class StepFinder:
             if self._done_without_draw > 1 or not self._training:
                 self.index = max(self.index, self._done - 1)
                 self._begin()
+
+    def replayed(self) -> None:
+        """A CUDA graph that holds a whole step ran again."""
+        self.stepped(self._first_optimizer)
 
     def went_backward(self) -> None:
         """A backward pass ended, and no optimizer has stepped yet."""

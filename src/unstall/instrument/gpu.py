@@ -68,6 +68,8 @@ class GpuTrace:
         """End the trace and write it; the profiler only ends on the thread that began it."""
         if self._profiler is None or self._thread != threading.get_ident():
             return
+        if self._torch.cuda.is_current_stream_capturing():  # to wait now would break the capture
+            return
         profiler, self._profiler, self.done = self._profiler, None, True
         self._markers.append(self._marker())
         profiler.stop()
@@ -148,7 +150,8 @@ def stop() -> None:
 
 
 def check_time() -> None:
-    """Called now and then on the training thread: a trace without a window ends after :data:`LONGEST_S`."""
+    """Called at the end of ranges now and then, on any thread: a trace without a window ends after
+    :data:`LONGEST_S`, at the next such moment on the thread that began it."""
     if _trace is not None and _trace.until and perf_counter_ns() > _trace.until:
         guarded(_trace.stop, f"the GPU was traced for its first {LONGEST_S:.0f} s only; --steps A:B captures others")
 

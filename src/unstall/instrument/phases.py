@@ -108,11 +108,13 @@ def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
     clock = steps.clock()
     finder = phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
     if "losses" in options.parts and options.step_log:
-        note = clock.losses.note
+        note, built = clock.losses.note, torch.backends.cuda.is_built()
+        capturing = torch.cuda.is_current_stream_capturing if built else bool
 
         def note_loss(tensors: Any) -> None:
             try:
-                note(tensors, clock.index if steps.by_hand else finder.index)
+                if not capturing():  # every replay would write the captured loss anew
+                    note(tensors, clock.index if steps.by_hand else finder.index)
             except Exception as error:
                 phases.note_loss = None
                 told(note_loss, error)

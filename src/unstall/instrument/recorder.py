@@ -29,6 +29,7 @@ from unstall.instrument.spool import Part
 
 PUSH_POP, START_END, MARK = 59, 60, 34  # as nsys numbers them
 PERIOD_S = 0.5  # between two writes: what a killed process loses at most
+LOOK_NS = 1_000_000_000  # between two looks at whether the GPU's trace has lasted long enough
 THREADS_EVERY = 10  # writes between two looks at all threads' CPU time
 
 
@@ -63,6 +64,7 @@ class Recorder:
         self._part = Part(self._options.record, os.getpid())
         self._lock = threading.Lock()
         self._writes = 0
+        self._look_at_gpu = 0
         self._ended = False
 
     # ---- ranges -------------------------------------------------------------------------------------------------
@@ -83,6 +85,11 @@ class Recorder:
         name, start, cpu_start = stack.pop()
         tid = self._local.tid
         self._rows.append((start, now, name, domain, PUSH_POP, tid, tid, cpu - cpu_start))
+        if now > self._look_at_gpu:
+            self._look_at_gpu = now + LOOK_NS
+            from unstall.instrument import gpu
+
+            gpu.check_time()
         return len(stack)
 
     def start(self, name: str, domain: str = "") -> int:

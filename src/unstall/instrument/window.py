@@ -28,10 +28,13 @@ def nsys_options(how: str) -> list[str]:
 
 
 def synchronize() -> bool:
-    """Wait for the GPU, where torch uses one; whether there was anything to wait for. Starts nothing by itself."""
+    """Wait for the GPU, where torch uses one; whether there was anything to wait for. Starts nothing by itself.
+
+    While a CUDA graph is being captured nothing may wait: that would break the capture.
+    """
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized():
+    if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
         return False
     cuda.synchronize()
     return True

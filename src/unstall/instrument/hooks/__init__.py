@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from unstall.instrument import compiled
-from unstall.instrument.hooks import copies, data, model, optimizer, saving
+from unstall.instrument.hooks import copies, data, graphs, model, optimizer, saving
 from unstall.instrument.importhook import guarded, when_imported
 from unstall.instrument.phases import Phases
 
@@ -36,8 +36,9 @@ HOOKS: dict[str, Callable[[Any, Phases, str], None]] = {
     "backward": model.hook_backward,
     "optimizer": optimizer.hook,
     "checkpoint": saving.hook,
+    "steps": graphs.hook,
 }
-FOR_STEPS = ("data_load", "forward", "backward", "optimizer")
+FOR_STEPS = ("data_load", "forward", "backward", "optimizer", "steps")
 """Steps and losses are found through these, which then write no range."""
 
 
