@@ -89,7 +89,7 @@ def capture(case: str, collector: str, folder: Path) -> dict[str, float]:
         trace=("cuda", "nvtx"),
         keep_report=False,
     )
-    made = collect([sys.executable, str(HERE / "loops.py"), case, str(STEPS)], options)
+    made = collect([sys.executable, str(HERE / "loops.py"), case, str(STEPS), "quiet"], options)
     if made.sqlite is None:
         raise SystemExit(f"{collector} captured nothing of {case}: {[note.text for note in made.notes]}")
     return {**figures(made.sqlite), "unprofiled": made.unprofiled_ns or float("nan")}

@@ -1,7 +1,8 @@
-"""Three training loops without a single annotation, for measuring collectors: ``loops.py loading|launch|gemm [STEPS]``.
+"""Three training loops without an annotation, to measure collectors: ``loops.py loading|launch|gemm [STEPS] [quiet]``.
 
 ``loading`` waits 8 ms for every batch on the main thread; ``launch`` issues about a thousand tiny kernels a step;
-``gemm`` keeps the GPU busy for some 10 ms a step. Each prints its losses to the last bit.
+``gemm`` keeps the GPU busy for some 10 ms a step. Each prints its losses to the last bit
+unless told to be quiet.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    print("LOSSES", *(value.hex() for value in torch.stack(losses).double().tolist()))
+    if sys.argv[3:] != ["quiet"]:
+        print("LOSSES", *(value.hex() for value in torch.stack(losses).double().tolist()))
 
 
 if __name__ == "__main__":
