@@ -505,6 +505,8 @@ class Analysis:
         ops: ``analyze.device.device_ops`` with ``range`` and ``by`` of ``analyze.project.attribute``.
         steps: one table a process that has steps, the most important first.
         report: the same, as figures; findings are added by ``diagnose``.
+        focus: for each of ``steps``, the same cut to a bounded run of steady steps, from which breakdown and diagnosis
+            read the anatomy of a step; empty without steps.
     """
 
     profile: Profile
@@ -512,3 +514,4 @@ class Analysis:
     ops: pl.DataFrame
     steps: tuple[StepTable, ...]
     report: Report
+    focus: tuple[Analysis, ...] = ()

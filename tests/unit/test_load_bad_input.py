@@ -388,3 +388,30 @@ def test_one_damaged_table_refuses_the_file(copied: Path) -> None:
     content[(page - 1) * size : (page - 1) * size + 64] = b"\xff" * 64
     copied.write_bytes(content)
     assert "damaged" in refused(copied)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807 WHERE rowid = 77", "impossible-time"),
+        (
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 9223372036854775800, end = 9223372036854775807",
+            "impossible-time",
+        ),
+        ("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 9223372036854775807 WHERE rowid < 5", "bad-values"),
+        ("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -1", "bad-values"),
+    ],
+)
+def test_times_and_sizes_that_cannot_be_are_left_out_and_said(
+    change: str, code: str, tmp_path: Path, profile_path: Callable[[str], Path]
+) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    shutil.copyfile(profile_path("slow_loader_window"), damaged)
+    with closing(sqlite3.connect(damaged)) as db:
+        db.execute(change)
+        db.commit()
+    profile = load(damaged, cache=False)
+    assert code in {note.code for note in profile.notes}
+    assert profile.kernels is not None and profile.copies is not None
+    assert (profile.kernels["end"] - profile.kernels["start"] < 1 << 52).all()
+    assert profile.copies["bytes"].drop_nulls().is_between(0, 1 << 50).all()

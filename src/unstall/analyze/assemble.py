@@ -15,6 +15,7 @@ import polars as pl
 from unstall.analyze import project, ranges, summary
 from unstall.analyze.breakdown import breakdown
 from unstall.analyze.device import device_ops
+from unstall.analyze.focus import View, focus
 from unstall.analyze.place import placed
 from unstall.analyze.steps import find_steps
 from unstall.model import (
@@ -59,19 +60,22 @@ def analyze(profile: Profile, *, step: str | None = None, unprofiled_ns: int | N
     if nested is not None:
         ops = project.attribute(ops, nested)
     steps = find_steps(nested, profile.marks, ops, pattern=step)
-    report = _report(profile, nested, ops, steps, unprofiled_ns or profile.meta.unprofiled_ns)
-    return Analysis(profile, nested, ops, steps, report)
+    looked_at = [(s, focus(profile, nested, ops, s)) for s in steps]
+    report = _report(profile, nested, ops, looked_at, unprofiled_ns or profile.meta.unprofiled_ns)
+    narrow = tuple(Analysis(p, n, o, (s,), report) for _, (p, n, o, s) in looked_at)
+    return Analysis(profile, nested, ops, steps, report, narrow)
 
 
 def _report(
     profile: Profile,
     nested: pl.DataFrame | None,
     ops: pl.DataFrame,
-    steps: tuple[StepTable, ...],
+    looked_at: list[tuple[StepTable, View]],
     unprofiled_ns: int | None,
 ) -> Report:
     from unstall import _version
 
+    steps = tuple(s for s, _ in looked_at)
     has_device = any(profile.table(t) is not None for t in DEVICE_TABLES)
     step_rows = [_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)]
     attributed = ops.filter(pl.col("range").is_not_null()) if "range" in ops.columns else ops.head(0)
@@ -87,7 +91,7 @@ def _report(
         library=summary.library_rows(profile),
         samples=summary.sample_rows(profile),
         steps=step_rows,
-        breakdown=[breakdown(profile, nested, ops, s) for s in steps],
+        breakdown=[breakdown(*v, row.period_ns.median) for (_, v), row in zip(looked_at, step_rows, strict=True)],
         not_checked=not_collected(profile),
         warnings=[*profile.notes, *_warnings(profile, nested, ops, steps), *_doubtful(step_rows)],
         device_total_ns=_spent(ops) if has_device else None,

@@ -28,10 +28,12 @@ CATEGORIES = (*DEVICE_CATEGORIES, *host_side.ACTIVITIES)
 COMPUTE = ("kernel", "memset", "graph")
 
 
-def breakdown(profile: Profile, ranges: pl.DataFrame | None, ops: pl.DataFrame, steps: StepTable) -> BreakdownRow:
-    """The breakdown of one process's typical step."""
+def breakdown(
+    profile: Profile, ranges: pl.DataFrame | None, ops: pl.DataFrame, steps: StepTable, step_ns: int | None = None
+) -> BreakdownRow:
+    """The breakdown of one process's typical step, scaled to ``step_ns`` (the median of these steps by default)."""
     parts, host = split(profile, ranges, ops, steps)
-    step_ns = int(np.median(steps.steady["period_ns"].to_numpy()))
+    step_ns = int(np.median(steps.steady["period_ns"].to_numpy())) if step_ns is None else step_ns
     totals = {name: intervals.total(part) for name, part in parts.items()}
     scaled = _scaled(totals, step_ns)
     window_ns = sum(totals.values()) or 1

@@ -301,11 +301,18 @@ def _marked(frame: pl.DataFrame) -> pl.DataFrame:
     period = frame["period_ns"].to_numpy()
     warm = _warmup(period)
     steady = np.arange(len(period)) >= warm
-    low, high = np.percentile(period[steady], [25, 75], method="nearest")
-    typical = steady & (period >= low) & (period <= high)
-    if typical[:-1].any():
-        typical[-1] = False
-    return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(typical))
+    usual = np.zeros(len(period), np.bool_)
+    usual[warm:] = typical(period[warm:])
+    if usual[:-1].any():
+        usual[-1] = False
+    return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(usual))
+
+
+def typical(period: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of these steady periods lie in the middle half."""
+    low, high = np.percentile(period, [25, 75], method="nearest")
+    inside: npt.NDArray[np.bool_] = (period >= low) & (period <= high)
+    return inside
 
 
 def _warmup(period: npt.NDArray[np.int64]) -> int:

@@ -180,7 +180,7 @@ def cases(analysis: Analysis, language: str = "en") -> Iterator[Case]:
     """The processes to diagnose: those with steps; without any steps, those with device work, over the whole
     capture."""
     if analysis.steps:
-        yield from (Case(analysis, s, language=language) for s in analysis.steps)
+        yield from (Case(narrow, narrow.steps[0], language=language) for narrow in analysis.focus)
         return
     spent = analysis.ops.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
     for process in spent.sort("ns", "process", descending=[True, False])["process"]:

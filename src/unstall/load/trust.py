@@ -17,13 +17,21 @@ from unstall.model import DEVICE_TABLES, TABLES, Warning_
 REASONS = {
     "rows-without-time": "without a time",
     "negative-time": "before the capture began (negative time)",
+    "impossible-time": "with a time or a length that no capture can have",
     "end-before-start": "that end before they start",
-    "bad-values": "with something other than a number where a number belongs (kept, that value unknown)",
+    "bad-values": "with something other than a possible number where one belongs (kept, that value unknown)",
     "unnamed-rows": "whose name the file does not hold (kept as [unknown])",
     "nvtx-unknown-events": "of an NVTX event type unknown here",
 }
 WITHOUT_CLOCK = frozenset({"diagnostics"})  # written before the capture begins as well: negative times are right
 UNKNOWN = "[unknown]"
+
+LATEST_NS = 1 << 62
+"""The year 2116, for clocks that count from 1970: a later time is damage, and sums of such would overflow."""
+LONGEST_NS = 1 << 52
+"""52 days: nothing in a capture lasts longer."""
+MOST_BYTES = 1 << 50
+"""A pebibyte: no copy moves more."""
 
 Doubts = Counter[tuple[str, str]]
 """(reason, table) → rows."""
@@ -31,19 +39,36 @@ Doubts = Counter[tuple[str, str]]
 
 def trusted(table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
     """The rows of ``frame`` whose times can be right; the others are counted in ``doubts``."""
+    frame = _possible_bytes(table, frame, doubts)
     order = time_column(table)
     if order is None or table in WITHOUT_CLOCK or not len(frame):
         return frame
-    tests = {"rows-without-time": pl.col(order).is_null(), "negative-time": pl.col(order) < 0}
+    tests = {
+        "rows-without-time": pl.col(order).is_null(),
+        "negative-time": pl.col(order) < 0,
+        "impossible-time": pl.col(order) > LATEST_NS,
+    }
     if "end" in TABLES[table]:
         if table != "ranges":
             tests["rows-without-time"] |= pl.col("end").is_null()
         if table in DEVICE_TABLES:  # CUPTI's way of saying that it has no times for this operation
             tests["rows-without-time"] |= (pl.col("start") == 0) & (pl.col("end") == 0)
         tests["end-before-start"] = pl.col("end") < pl.col("start")
+        tests["impossible-time"] |= (pl.col("end") > LATEST_NS) | (pl.col("end") - pl.col("start") > LONGEST_NS)
     found = frame.select(t.fill_null(False).sum().alias(r) for r, t in tests.items()).row(0)
     doubts.update({(r, table): n for r, n in zip(tests, found, strict=True) if n})
     return frame.filter(~pl.any_horizontal(t.fill_null(False) for t in tests.values())) if any(found) else frame
+
+
+def _possible_bytes(table: str, frame: pl.DataFrame, doubts: Doubts) -> pl.DataFrame:
+    """Sizes that no copy can have become unknown."""
+    if "bytes" not in frame.columns:
+        return frame
+    odd = int(((frame["bytes"] < 0) | (frame["bytes"] > MOST_BYTES)).sum())
+    if not odd:
+        return frame
+    doubts.update({("bad-values", table): odd})
+    return frame.with_columns(pl.when(pl.col("bytes").is_between(0, MOST_BYTES)).then("bytes").alias("bytes"))
 
 
 def as_integers(table: str, frame: pl.DataFrame, text: Iterable[str], doubts: Doubts) -> pl.DataFrame:
