@@ -31,7 +31,10 @@ app = typer.Typer(
 )
 
 Profiles = Annotated[
-    list[str], typer.Argument(metavar="PROFILE", help="Exports (.sqlite), .nsys-rep, .qdstrm, or nsys stats text.")
+    list[str],
+    typer.Argument(
+        metavar="PROFILE", help="Exports (.sqlite), .nsys-rep, .qdstrm, nsys stats text; - for standard input."
+    ),
 ]
 Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
 Rank = Annotated[Literal["total", "self", "gpu"], typer.Option("--by", help="What ranks the ranges.")]

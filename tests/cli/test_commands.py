@@ -400,3 +400,14 @@ def test_every_exit_code_is_documented() -> None:
     documented = {int(code) for code in re.findall(r"(?m)^\| (\d+) \|", page)}
     raised = {e.exit_code for e in (UnstallError, GateFailed, UsageError, CollectionFailed, ProfileUnreadable)}
     assert documented == {0, 130, 141, cli.INTERNAL_ERROR} | raised
+
+
+@pytest.mark.parametrize("argument", ["-", "/dev/stdin"])
+def test_what_is_piped_in_is_read_once_and_whole(argument: str) -> None:
+    text = (Path(__file__).parents[1] / "data" / "lab" / "nvtx_sum_output.txt").read_bytes()
+    done = subprocess.run([UNSTALL, "report", argument], input=text, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"data_load" in done.stdout and b"1135.9" in done.stdout
+    empty = subprocess.run([UNSTALL, "report", argument], input=b"", capture_output=True, check=False)
+    assert empty.returncode == 4
+    assert len(empty.stderr.decode().splitlines()) == 1

@@ -10,9 +10,15 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
 from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unstall.errors import UnstallError
 
 if TYPE_CHECKING:
     from unstall.load._stats.frame import StatsTable
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "open_any", "stats", "stats_tables"]
 
+STDIN = "-"
 HEAD_BYTES = 1 << 18  # enough to find a table below a screenful of log lines
 PACKED = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip", b"\x28\xb5\x2f\xfd": "unzstd"}
 
@@ -67,6 +74,8 @@ def stats_tables(source: str | bytes | os.PathLike[str]) -> list[StatsTable]:
 def _read(path: Path, cache: bool) -> Profile | Report:
     from unstall.load import cache as store
 
+    if _is_stream(path):
+        return _from_stream(path)
     head = _head(path)
     module = next((m for m in _formats() if m.sniff(head)), None)
     if module is None:
@@ -77,6 +86,40 @@ def _read(path: Path, cache: bool) -> Profile | Report:
         return store.through(path, module.read) if cache else module.read(path)
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Standard input (``-``) or a pipe: it can be read once only."""
+    try:
+        return str(path) == STDIN or stat.S_ISFIFO(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _from_stream(path: Path) -> Profile | Report:
+    """A copy of the stream in a temporary folder is read, under the stream's name."""
+    with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
+        copy = Path(folder) / "stdin"
+        with (
+            copy.open("wb") as kept,
+            open(0 if str(path) == STDIN else path, "rb", closefd=str(path) != STDIN) as given,
+        ):
+            shutil.copyfileobj(given, kept)
+        try:
+            found = _read(copy, cache=False)
+        except UnstallError as error:
+            error.what = error.what.replace(str(copy), "standard input" if str(path) == STDIN else str(path))
+            raise type(error)(error.what, error.why, error.hint) from None
+    return _called(found, str(path))
+
+
+def _called(found: Profile | Report, name: str) -> Profile | Report:
+    from unstall.model import Profile
+
+    if isinstance(found, Profile):
+        return replace(found, meta=replace(found.meta, path=name))
+    found.profile.path = name
+    return found
 
 
 def _head(path: Path) -> bytes:
