@@ -405,9 +405,13 @@ def test_every_exit_code_is_documented() -> None:
 @pytest.mark.parametrize("argument", ["-", "/dev/stdin"])
 def test_what_is_piped_in_is_read_once_and_whole(argument: str) -> None:
     text = (Path(__file__).parents[1] / "data" / "lab" / "nvtx_sum_output.txt").read_bytes()
-    done = subprocess.run([UNSTALL, "report", argument], input=text, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "unstall", "report", argument], input=text, capture_output=True, check=False
+    )
     assert done.returncode == 0
     assert b"data_load" in done.stdout and b"1135.9" in done.stdout
-    empty = subprocess.run([UNSTALL, "report", argument], input=b"", capture_output=True, check=False)
+    empty = subprocess.run(
+        [sys.executable, "-m", "unstall", "report", argument], input=b"", capture_output=True, check=False
+    )
     assert empty.returncode == 4
     assert len(empty.stderr.decode().splitlines()) == 1

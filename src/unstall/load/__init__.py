@@ -100,16 +100,14 @@ def _from_stream(path: Path) -> Profile | Report:
     """A copy of the stream in a temporary folder is read, under the stream's name."""
     with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
         copy = Path(folder) / "stdin"
-        with (
-            copy.open("wb") as kept,
-            open(0 if str(path) == STDIN else path, "rb", closefd=str(path) != STDIN) as given,
-        ):
+        source = Path("/dev/stdin") if str(path) == STDIN else path
+        with copy.open("wb") as kept, source.open("rb") as given:
             shutil.copyfileobj(given, kept)
         try:
             found = _read(copy, cache=False)
         except UnstallError as error:
-            error.what = error.what.replace(str(copy), "standard input" if str(path) == STDIN else str(path))
-            raise type(error)(error.what, error.why, error.hint) from None
+            name = "standard input" if str(path) == STDIN else str(path)
+            raise type(error)(error.what.replace(str(copy), name), error.why, error.hint) from None
     return _called(found, str(path))
 
 
