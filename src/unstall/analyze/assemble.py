@@ -78,7 +78,8 @@ def _report(
     steps = tuple(s for s, _ in looked_at)
     has_device = any(profile.table(t) is not None for t in DEVICE_TABLES)
     step_rows = [_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)]
-    attributed = ops.filter(pl.col("range").is_not_null()) if "range" in ops.columns else ops.head(0)
+    known = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
+    attributed = ops.lazy().filter(known).select("start", "end").collect()
     return Report(
         unstall_version=_version.VERSION,
         profile=facts(profile, steps),

@@ -156,7 +156,7 @@ def device_time(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
         ``gpu_ns`` (all of it) and ``gpu_by_time_ns`` (the part launched by other threads), in the rows of ``nested``;
         null where a range is not trusted.
     """
-    by_time = ops.filter(pl.col("by") == "time")
+    by_time = ops.select("by", "range", "start", "end").filter(pl.col("by") == "time")
     late = nesting.inclusive(nested, _sums(by_time, "range", len(nested)))
     whole = nesting.inclusive(nested, _sums(ops, "leaf", len(nested))) + late
     frame = pl.DataFrame({"gpu_ns": whole, "gpu_by_time_ns": late})
@@ -165,7 +165,7 @@ def device_time(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
 
 def _sums(ops: pl.DataFrame, column: str, size: int) -> Ints:
     out = np.zeros(size, np.int64)
-    rows = ops.filter(pl.col(column).is_not_null())
+    rows = ops.select(column, "start", "end").filter(pl.col(column).is_not_null())  # whole rows are 120 bytes each
     np.add.at(out, rows[column].to_numpy(), (rows["end"] - rows["start"]).to_numpy())
     return out
 
@@ -182,7 +182,8 @@ def gpu_span(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
         ``calls`` (distinct launching calls; nsys calls them GPU operations), ``children`` (direct ones inside which
         something was launched); null where nothing was launched inside or the range is not trusted.
     """
-    size, inside = len(nested), ops.filter(pl.col("leaf").is_not_null())
+    size = len(nested)
+    inside = ops.select("leaf", "start", "end", "process", "correlation").filter(pl.col("leaf").is_not_null())
     first, last, calls = np.full(size, FAR), np.full(size, -1), np.zeros(size, np.int64)
     leaf = inside["leaf"].to_numpy()
     np.minimum.at(first, leaf, inside["start"].to_numpy())

@@ -91,7 +91,8 @@ def find_steps(
         raise UsageError(
             f"--step {pattern}", f"no range repeated {MIN_STEPS} times matches", "See the names in `unstall report`."
         )
-    return tuple(_timed(p, f, ops.filter(pl.col("process") == p)) for p, f in found)
+    spans = ops.select("process", "api_start", "start", "end")
+    return tuple(_timed(p, f, spans.filter(pl.col("process") == p)) for p, f in found)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -126,7 +127,8 @@ def _find(
     )
     if chosen is not None:
         return None if own is None else next(_by_name(own, chosen, None, "regex"), None)
-    mine = ops.filter(pl.col("process") == process)
+    mine = ops.select("process", "kind", "code", "thread", "api_start", "start", "end")
+    mine = mine.filter(pl.col("process") == process)
     attempts = (
         () if own is None else _by_name(own, STEP_NAME, NOT_A_STEP, "range"),
         () if marks is None else _by_mark(marks.filter(pl.col("process") == process)),
