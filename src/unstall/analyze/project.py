@@ -36,7 +36,9 @@ def attribute(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
     null) and ``leaf`` (id of the innermost range of anybody on the launching thread: ``range`` itself, or a library's).
     """
     called = np.flatnonzero((ops["thread"].is_not_null() & ops["api_end"].is_not_null()).to_numpy())
-    calls = ops.select("process", "device", "context", "stream", "thread", "api_start", "api_end")[called]
+    calls = ops.select("process", "device", "context", "stream", "thread", "api_start", "api_end")
+    if len(called) < len(ops):
+        calls = calls[called]
     leaf = nesting.innermost(nested).containing(calls["thread"], calls["api_start"], calls["api_end"])
     own = _lookup(nesting.users(nested), leaf)
     other = _by_time(calls, nested, own)
@@ -82,7 +84,7 @@ def _by_time(calls: pl.DataFrame, nested: pl.DataFrame, own: Ints) -> Ints:
     for (name,), theirs in user.group_by("process"):
         rows = np.flatnonzero(lost & (process == name))
         if len(rows):
-            out[rows] = _waiting(calls.filter(pl.col("process") == name), calls[rows], theirs, roots)
+            out[rows] = _waiting(calls, calls[rows], theirs, roots)
     return out
 
 
@@ -103,7 +105,7 @@ def _waiting(calls: pl.DataFrame, lost: pl.DataFrame, user: pl.DataFrame, roots:
     best, best_launch, best_open = (np.full(len(lost), -1, np.int64) for _ in range(3))
     for candidate in threads:
         found = _open_on(view, candidate, lost)
-        launch = _last_launch(calls.filter(pl.col("thread") == candidate), lost)
+        launch = _last_launch(_launches(calls, candidate), lost)
         launch = np.where(launch >= _lookup(roots, found), launch, -1)
         start = _lookup(opened, found)
         allowed = (found >= 0) & (thread != candidate) & (helped | (launch >= 0))
@@ -124,6 +126,10 @@ def _starts(user: pl.DataFrame, size: int) -> Ints:
 
 def _open_on(view: Innermost, thread: int, lost: pl.DataFrame) -> Ints:
     return view.containing(np.full(len(lost), thread), lost["api_start"], lost["api_end"])
+
+
+def _launches(calls: pl.DataFrame, thread: int) -> pl.DataFrame:
+    return calls.select("thread", "device", "context", "stream", "api_start").filter(pl.col("thread") == thread)
 
 
 def _last_launch(calls: pl.DataFrame, lost: pl.DataFrame) -> Ints:

@@ -24,7 +24,7 @@ def statistics(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """One row a group, longest total first: ``count``, ``total_ns``, ``avg_ns``, ``median_ns``, ``min_ns``, ``max_ns``,
     ``stddev_ns`` and ``percent`` (of the total of all rows). Rows whose ``end`` is null are left out."""
     ns = pl.col("end") - pl.col("start")
-    table = frame.filter(pl.col("end").is_not_null()).group_by(*keys).agg(
+    table = frame.select(*keys, "start", "end").filter(pl.col("end").is_not_null()).group_by(*keys).agg(
         pl.len().cast(pl.Int64).alias("count"), ns.sum().alias("total_ns"), ns.median().alias("median_ns"),
         ns.min().alias("min_ns"), ns.max().alias("max_ns"), ns.std().fill_null(0.0).alias("stddev_ns"),
     )  # fmt: skip
@@ -55,7 +55,8 @@ def call_rows(frame: pl.DataFrame | None, nested: pl.DataFrame | None = None) ->
 def _callers(frame: pl.DataFrame, nested: pl.DataFrame) -> dict[str, list[str]]:
     """Name → families of the innermost ranges of the user in which it was called, most time first."""
     user = nested.filter(pl.col("trusted") & ~pl.col("library"))
-    calls = frame.filter(pl.col("thread").is_in(user["thread"].unique().implode()) & pl.col("end").is_not_null())
+    calls = frame.select("name", "thread", "start", "end")
+    calls = calls.filter(pl.col("thread").is_in(user["thread"].unique().implode()) & pl.col("end").is_not_null())
     inside = calls.select("name", ns=pl.col("end") - pl.col("start")).with_columns(
         id=pl.Series(innermost_at(user, calls["thread"].to_numpy(), calls["start"].to_numpy()))
     )
