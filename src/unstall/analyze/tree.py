@@ -9,6 +9,7 @@ ones the earlier row encloses the later; a range of no length encloses nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,6 +126,19 @@ class Tree:
         return np.where(depth > 0, by_level[np.maximum(found, 0)] if len(by_level) else -1, -1)
 
 
+PIECE = 1 << 19
+"""Instants looked up at once: every step of a look-up needs arrays as long as its input."""
+
+
+def _in_pieces(look_up: Callable[..., Ints], *columns: npt.ArrayLike) -> Ints:
+    """``look_up`` on aligned columns, a piece at a time."""
+    arrays = [np.asarray(c, np.int64) for c in columns]
+    out = np.empty(len(arrays[0]), np.int64)
+    for at in range(0, len(out), PIECE):
+        out[at : at + PIECE] = look_up(*(a[at : at + PIECE] for a in arrays))
+    return out
+
+
 class Innermost:
     """The innermost range open on a thread at an instant, and the innermost that contains an interval wholly.
 
@@ -146,15 +160,17 @@ class Innermost:
 
     def at(self, threads: npt.ArrayLike, times: npt.ArrayLike) -> Ints:
         """Id of the innermost range open on each thread at each time (ns); -1 for none."""
-        return self._name(self._index(np.asarray(threads, np.int64), np.asarray(times, np.int64)))
+        return _in_pieces(lambda t, x: self._name(self._index(t, x)), threads, times)
 
     def containing(self, threads: npt.ArrayLike, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Ints:
         """Id of the innermost range that holds each ``[start, end]`` (ns) wholly; -1 for none.
 
         What straddles two siblings is in neither: it is their parent's.
         """
-        index = self._index(np.asarray(threads, np.int64), np.asarray(starts, np.int64))
-        ends = np.asarray(ends, np.int64)
+        return _in_pieces(self._containing, threads, starts, ends)
+
+    def _containing(self, threads: Ints, starts: Ints, ends: Ints) -> Ints:
+        index = self._index(threads, starts)
         while (out := (index >= 0) & (self._end(index) < ends)).any():
             index[out] = self.parents[index[out]]
         return self._name(index)
