@@ -78,9 +78,9 @@ TEXTS = {
         },
         fix=Fix(
             title="Load in worker processes and prefetch",
-            pytorch="Pass num_workers (start with 4 to 8 a GPU), pin_memory=True, persistent_workers=True and "
-            "prefetch_factor=4 to the DataLoader, and copy with .to(device, non_blocking=True). Without a DataLoader, "
-            "load the next batch in a thread while the current one is computed (unstall.fix.prefetch).",
+            pytorch="Pass num_workers (start with 4 to 8 a GPU), pin_memory=True and persistent_workers=True to the "
+            "DataLoader, and copy with .to(device, non_blocking=True). In one line, for any iterable of batches: "
+            "for batch in unstall.prefetch(loader, device='cuda') draws, pins and copies the next ones meanwhile.",
             jax="Feed the step from grain or tf.data with .prefetch(2) and parallel map calls, and put the next batch "
             "on the device (jax.device_put) before the current step is waited for.",
             cuda="Read and decode the next batch in other threads into pinned buffers, two or more of them in turn, "
