@@ -370,6 +370,7 @@ class StepsRow(Record, kw_only=True):
     kernels_per_step: float | None
     warmup_steps: list[str] = []
     warmup_ns: int = 0  # wall time of all warm-up steps
+    warmup_samples_ns: list[int] = []  # each of them, in order
     limit: str = "host"
     host_period_ns: int | None = None
     gpu_period_ns: int | None = None

@@ -1,6 +1,7 @@
 """The stages in order: a file → profile → analysis → findings → report. The one place that chains them.
 
-In: a path and what the user knows better than the capture. Out: a finished :class:`~unstall.model.Report`.
+In: a path and what the user knows better than the capture. Out: a finished :class:`~unstall.model.Report`, and for
+those who show events the :class:`~unstall.model.Analysis` behind it.
 The commands, the demo and the notebook call this; each stage alone is public as well.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from unstall.errors import ProfileUnreadable, UsageError
 
 if TYPE_CHECKING:
-    from unstall.model import Profile, Report
+    from unstall.model import Analysis, Profile, Report
 
 LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
 
@@ -33,6 +34,16 @@ def report_of(
         UsageError: ``step`` is no regular expression, matches nothing, or is asked of a table of sums;
             ``unprofiled_ns`` can be no step time.
     """
+    return examine(path, step=step, unprofiled_ns=unprofiled_ns, cache=cache)[0]
+
+
+def examine(
+    path: str | os.PathLike[str], *, step: str | None = None, unprofiled_ns: int | None = None, cache: bool = True
+) -> tuple[Report, Analysis | None]:
+    """The same as :func:`report_of`, with the events that the report was made of; a table of sums has none.
+
+    The analysis holds every row of the capture: keep what is needed of it, not itself.
+    """
     from unstall.load import open_any
     from unstall.model import Report
 
@@ -43,11 +54,11 @@ def report_of(
     except OSError as error:  # a name too long for the file system, a disk that fails
         raise ProfileUnreadable(os.fsdecode(path), error.strerror or str(error)) from error
     if isinstance(opened, Report):
-        report = _tabled(opened, step, unprofiled_ns)
+        report, analysis = _tabled(opened, step, unprofiled_ns), None
     else:
-        report = _examine(opened, step, unprofiled_ns)
+        report, analysis = _diagnosed(opened, step, unprofiled_ns)
     report.profile.path = os.fsencode(report.profile.path).decode("utf-8", "backslashreplace")  # JSON holds text only
-    return report
+    return report, analysis
 
 
 def _tabled(report: Report, step: str | None, unprofiled_ns: int | None) -> Report:
@@ -60,8 +71,9 @@ def _tabled(report: Report, step: str | None, unprofiled_ns: int | None) -> Repo
     return report
 
 
-def _examine(profile: Profile, step: str | None, unprofiled_ns: int | None) -> Report:
+def _diagnosed(profile: Profile, step: str | None, unprofiled_ns: int | None) -> tuple[Report, Analysis]:
     from unstall.analyze import analyze
     from unstall.diagnose import diagnose
 
-    return diagnose(analyze(profile, step=step, unprofiled_ns=unprofiled_ns))
+    analysis = analyze(profile, step=step, unprofiled_ns=unprofiled_ns)
+    return diagnose(analysis), analysis

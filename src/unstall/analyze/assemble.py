@@ -181,6 +181,7 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         kernels_per_step=float(np.median(steady["ops"].to_numpy())) if has_ops else None,
         warmup_steps=warm["name"].to_list(),
         warmup_ns=int(warm["period_ns"].sum()),
+        warmup_samples_ns=warm["period_ns"].to_list(),
         limit=steps.limit,
         host_period_ns=_period(steady, "host_start"),
         gpu_period_ns=_period(steady, "gpu_start"),

@@ -26,7 +26,7 @@ RECORD = "run.json"
 LAUNCHER = re.compile(
     r"^(python[\d.]*t?|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|env|uv|time|nice|numactl|sh|bash)$"
 )
-OUR_FILES = frozenset({"profile.sqlite", "profile.nsys-rep", "profile.qdstrm", RECORD})
+OUR_FILES = frozenset({"profile.sqlite", "profile.nsys-rep", "profile.qdstrm", "report.html", RECORD})
 
 
 @dataclass(frozen=True)

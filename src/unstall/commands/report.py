@@ -1,14 +1,16 @@
 """``unstall report``: each profile through the pipeline, then to the terminal and to the files that were asked for.
 
 In: paths and options as parsed. Out: text on standard output, files where the user named them. Everything that can be
-wrong with a request is found before the first profile is read.
+wrong with a request is found before the first profile is read. Of a capture's events no more is kept than a timeline
+shows, and that only where an output wants it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from unstall.commands.files import STDOUT, check, emit, emitting, place, write
 from unstall.errors import UsageError
@@ -17,7 +19,16 @@ if TYPE_CHECKING:
     from unstall.model import Report
     from unstall.report import Output
 
+By = Literal["total", "self", "gpu"]
 TOO_LONG_NS = 10**18  # stands for every time, infinity too, that ``report_of`` refuses as too long for a step
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What outputs may show of one profile: its report, and its timeline where one was wanted and can be had."""
+
+    report: Report
+    timeline: Any = None
 
 
 def run(
@@ -25,29 +36,60 @@ def run(
     targets: dict[str, str],
     *,
     top: int = 10,
-    by: Literal["total", "self", "gpu"] = "total",
+    by: By = "total",
     step: str | None = None,
     unprofiled_ms: float | None = None,
     cache: bool = True,
-) -> None:
-    """Report on every profile; ``targets`` maps an output's name to its file, ``-`` for standard output."""
-    from unstall.pipeline import report_of
+    events: bool = False,
+) -> list[Seen]:
+    """Report on every profile; ``targets`` maps an output's name to its file, ``-`` for standard output.
+
+    ``events`` keeps timelines even if none of these outputs wants them, for a caller who writes one more.
+    """
     from unstall.report import outputs
 
     wanted = {output: targets[output.name] for output in outputs() if targets.get(output.name)}
     _check(profiles, wanted)
     unprofiled_ns = None if unprofiled_ms is None else round(min(unprofiled_ms * 1e6, TOO_LONG_NS))
     quiet = STDOUT in wanted.values()
-    reports = []
-    for i, profile in enumerate(profiles):
-        reports.append(report_of(profile, step=step, unprofiled_ns=unprofiled_ns, cache=cache))
+    events = events or any(output.events for output in wanted)
+    seen: list[Seen] = []
+    for profile in profiles:
+        seen.append(look(profile, events=events, step=step, unprofiled_ns=unprofiled_ns, cache=cache))
         if not quiet:
-            _show(reports[-1], i > 0, top, by)
+            _show(seen[-1].report, len(seen) > 1, top, by)
     for output, target in wanted.items():
-        _write(output, target, profiles, reports)
+        _write(output, target, profiles, seen)
+    return seen
 
 
-def _show(report: Report, again: bool, top: int, by: Literal["total", "self", "gpu"]) -> None:
+def look(profile: str, *, events: bool, **how: Any) -> Seen:
+    """One profile through the pipeline. Only what a timeline shows outlives this call, not the capture's rows."""
+    from unstall import pipeline
+    from unstall.model import Warning_
+
+    if not events:
+        return Seen(pipeline.report_of(profile, **how))
+    report, analysis = pipeline.examine(profile, **how)
+    if analysis is None:
+        return Seen(report)
+    try:
+        from unstall.analyze.timeline import timeline
+
+        return Seen(report, timeline(analysis))
+    except Exception as error:  # the figures are there: a page without events is better than no report
+        text = f"The timeline could not be made: {type(error).__name__}: {error}."
+        report.warnings.append(Warning_(code="timeline-crashed", text=text))
+        return Seen(report)
+
+
+def rendered(output: Output, seen: Sequence[Seen]) -> str | bytes:
+    """What an output makes of these profiles."""
+    reports = [one.report for one in seen]
+    return output.render(reports, [one.timeline for one in seen]) if output.events else output.render(reports)
+
+
+def _show(report: Report, again: bool, top: int, by: By) -> None:
     from unstall.report import terminal
 
     with emitting() as out:
@@ -79,10 +121,10 @@ def _others(wanted: dict[Output, str], output: Output) -> list[str]:
     return [target for other, target in wanted.items() if other is not output]
 
 
-def _write(output: Output, target: str, profiles: Sequence[str], reports: list[Report]) -> None:
-    by_file: dict[str, list[Report]] = {}
-    for profile, report in zip(profiles, reports, strict=True):
-        by_file.setdefault(place(target, profile), []).append(report)
+def _write(output: Output, target: str, profiles: Sequence[str], seen: Sequence[Seen]) -> None:
+    by_file: dict[str, list[Seen]] = {}
+    for profile, one in zip(profiles, seen, strict=True):
+        by_file.setdefault(place(target, profile), []).append(one)
     for file, group in by_file.items():
-        content = output.render(group)
+        content = rendered(output, group)
         emit(content) if file == STDOUT else write(file, content)

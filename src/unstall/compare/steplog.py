@@ -97,6 +97,7 @@ def _row(ns: list[int], start: Settled) -> StepsRow:
         gpu_busy_ns=None,
         kernels_per_step=None,
         warmup_ns=sum(ns[: start.first]),
+        warmup_samples_ns=ns[: start.first],
     )
 
 

@@ -1,7 +1,8 @@
 """What people and machines get to see: every output renders a :class:`~unstall.model.Report`, and none computes.
 
 ``terminal`` is what a command prints. Every module here that defines ``OUTPUT`` is a file format of its own: adding one
-adds its ``--NAME FILE`` to ``unstall report``, and nothing else needs to be told. Comes in: a report. Goes out: text.
+adds its ``--NAME FILE`` to ``unstall report``, and nothing else needs to be told. Comes in: a report, and for an output
+that shows events their timeline, which is all that an output may take. Goes out: text.
 """
 
 from __future__ import annotations
@@ -11,10 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from unstall.model import Report
 
 __all__ = ["Output", "outputs"]
 
@@ -28,14 +25,17 @@ class Output:
     Attributes:
         name: of the option, without dashes.
         help: one line for ``--help``.
-        render: reports → the file's content; called with one report unless ``joins``.
+        render: reports → the file's content; called with one report unless ``joins``. With ``events`` it gets a second
+            list as long as the first: the timeline of each, ``None`` where the input holds sums only.
         joins: several reports can stand in one file.
+        events: it shows events. They are kept for those outputs alone.
     """
 
     name: str
     help: str
-    render: Callable[[list[Report]], str | bytes]
+    render: Callable[..., str | bytes]
     joins: bool = False
+    events: bool = False
 
 
 @cache

@@ -58,7 +58,8 @@ def _row(source: str, names: Sequence[str], samples: Sequence[int], warm: int, c
         process=None, source=source, count=len(names), warmup=warm,
         period_ns=Period(median=median, p10=p10, p90=p90), samples_ns=[int(v) for v in steady], unprofiled_ns=None,
         host_ns=median, gpu_busy_ns=None, kernels_per_step=None, warmup_steps=list(names[:warm]),
-        warmup_ns=sum(samples[:warm]), limit="host", confidence=confidence,
+        warmup_ns=sum(samples[:warm]), warmup_samples_ns=[int(v) for v in samples[:warm]], limit="host",
+        confidence=confidence,
     )  # fmt: skip
 
 
