@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from pathlib import Path
 
 import fake_nsys
@@ -142,6 +145,36 @@ def test_missing_libraries_are_read_from_ldd_and_from_the_loader() -> None:
     assert libraries.not_found(LDD) == ["libdw.so.1", "libpfm.so.4"]
     assert libraries.not_found("x: error while loading shared libraries: libdw.so.1: cannot open") == ["libdw.so.1"]
     assert libraries.not_found("statically linked") == []
+
+
+def test_what_ldd_does_not_reach_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libpfm is needed by a library that the importer opens as it runs; libelf by libdw, which is not there itself."""
+    importer, plugin = tmp_path / "host/QdstrmImporter", tmp_path / "host/libplugin.so"
+    importer.parent.mkdir()
+    importer.write_text("")
+    plugin.write_text("")
+    ldd, true = tmp_path / "bin/ldd", tmp_path / "bin/true"
+    ldd.parent.mkdir()
+    ldd.write_text(
+        '#!/bin/sh\ncase "$*" in *Importer*) echo "  libdw.so.1 => not found";;\n'
+        '*) echo "  libpfm.so.4 => not found"; echo "  libQt6Core.so.6 => not found";; esac\n'
+    )
+    loader = "ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored."
+    true.write_text(
+        f"""#!/bin/sh\nfor l in $LD_PRELOAD; do case $l in libelf*) printf "{loader}\\n" $l >&2;; esac; done\n"""
+    )
+    ldd.chmod(0o755)
+    true.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert libraries.missing(importer) == ["libdw.so.1"]
+    assert libraries.lacking(importer) == ["libdw.so.1", "libpfm.so.4", "libelf.so.1"]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the words are those of glibc's loader")
+def test_the_real_loader_names_what_it_cannot_load() -> None:
+    missing = ["libnothing-of-this-name.so.7"]
+    assert libraries._not_loadable([*missing, "libc.so.6"], {"PATH": os.environ["PATH"]}) == missing
+    assert libraries.lacking(Path(sys.executable).resolve()) == []
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_gvisor_is_named(tmp_path: Path) -> None:
 
 def test_importer_without_its_libraries_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
-    monkeypatch.setattr("unstall.nsys.libraries.missing", lambda *_: ["libdw.so.1", "libpfm.so.4"])
+    monkeypatch.setattr("unstall.nsys.libraries.lacking", lambda *_: ["libdw.so.1", "libpfm.so.4"])
     record = look(tmp_path)
     found = check(record, "importer")
     assert found.state == "missing" and found.remedy.startswith("apt-get install -y libdw1 libpfm4;")

@@ -11,7 +11,7 @@ from pathlib import Path
 import fake_nsys
 import pytest
 
-from unstall.collect.redact import GONE, clean_up, is_environment, redact, redact_command, secret_names
+from unstall.collect.redact import GONE, clean_up, is_environment, is_secret, redact, redact_command, secret_names
 from unstall.errors import NotAProfile, ProfileUnreadable, UsageError
 
 SECRET = "hf_AbCdEfGh0123456789"
@@ -158,3 +158,38 @@ def test_command_line_as_it_may_be_shown() -> None:
         f"https://{GONE}@host/x", f"API_KEY={GONE}",
     ]  # fmt: skip
     assert secret_names(environ) == ["WANDB_API_KEY"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN", "GITHUBTOKEN", "TOKEN_2", "access_token", "API_TOKENS", "WANDB_API_KEY", "OPENAI_APIKEY", "DB_PASS",
+        "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY_2", "MYSECRETS", "DB_PASSWORD", "PGPASSWD", "NPM_AUTH",
+        "GOOGLE_CREDENTIALS", "SSH_PRIVATE_KEY", "HTTP_AUTHORIZATION", "TOKEN_FILE",
+    ],
+)  # fmt: skip
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name, "x0123456789")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TIKTOKEN_CACHE_DIR", "/data/tiktoken"), ("TIKTOKEN_ENCODINGS_BASE", "http://host/enc"),
+        ("TOKENIZERS_PARALLELISM", "false-or-true-12"), ("GIT_AUTHOR_NAME", "carol-123456"),
+        ("MAX_TOKENS", "1048576000"), ("XAUTHORITY", "/root/.Xauthority"), ("SSH_AUTH_SOCK", "/tmp/ssh-1/agent.2"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token-1"), ("BYPASS_LIST", "a.example,b.example"),
+        ("COMPASS_HEADING", "northwest-12"), ("HF_TOKEN", "short"),
+    ],
+)  # fmt: skip
+def test_names_that_only_sound_like_it(name: str, value: str) -> None:
+    assert not is_secret(name, value)
+
+
+def test_an_address_with_a_password_is_a_secret() -> None:
+    assert is_secret("https_proxy", "http://carol:pw@proxy:3128") and not is_secret("https_proxy", "http://proxy:3128")
+
+
+def test_options_of_tokenizers_are_shown() -> None:
+    command = ["train.py", "--max-tokens", "512", "--tokenizer", "gpt2", "--token-file", "/t", "--hf-token", "abc"]
+    assert redact_command(command, {}) == [*command[:-1], GONE]

@@ -415,3 +415,12 @@ def test_times_and_sizes_that_cannot_be_are_left_out_and_said(
     assert profile.kernels is not None and profile.copies is not None
     assert (profile.kernels["end"] - profile.kernels["start"] < 1 << 52).all()
     assert profile.copies["bytes"].drop_nulls().is_between(0, 1 << 50).all()
+
+
+@pytest.mark.parametrize("column", ["id", "value"])
+def test_strings_of_an_unknown_schema_are_not_called_damaged(export: Path, column: str) -> None:
+    with closing(sqlite3.connect(export)) as db:
+        db.execute(f'ALTER TABLE StringIds RENAME COLUMN "{column}" TO "other"')
+        db.commit()
+    line = refused(export, NotAProfile)
+    assert f"StringIds has no column {column}" in line and "damaged" not in line

@@ -26,9 +26,15 @@ KEPT = re.compile(  # variables that say how a run was set up and nothing of who
     r"|OMPI_COMM_WORLD_(RANK|SIZE|LOCAL_RANK)|PMIX?_(RANK|SIZE)|SLURM_(PROCID|LOCALID|NTASKS)"
     r"|CUDA_(LAUNCH_BLOCKING|MODULE_LOADING|DEVICE_MAX_CONNECTIONS)|PYTORCH_(CUDA_)?ALLOC_CONF|UNSTALL_[A-Z_]+)=[\w.:,\s-]*"
 )
-SECRET_NAME = re.compile(
-    r"TOKEN(?!IZER)|SECRET|PASS(WORD|WD|PHRASE)|(API|ACCESS|PRIVATE)[-_]?KEY|CREDENTIAL|AUTH", re.IGNORECASE
+SECRET_NAME = re.compile(  # the ends of words count: TOKENIZERS_PARALLELISM, TIKTOKEN_… and GIT_AUTHOR_NAME are none
+    r"(?<!TIK)TOKEN(?![A-Z])|(API|ACCESS|AUTH|REFRESH|BEARER)[-_]?TOKENS|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL"
+    r"|(?<!BY)(?<!COM)PASS(?![A-Z])|AUTH(?![A-Z])|AUTHORIZATION|(API|ACCESS|PRIVATE|SIGNING)[-_]?KEY(?![A-Z])",
+    re.IGNORECASE,
 )
+PLACE_NAME = re.compile(r"([-_](DIR|PATH|HOME|CACHE|SOCK)|FILE)$", re.IGNORECASE)
+"""Says where something lies, not what it is: SSH_AUTH_SOCK, TOKEN_FILE. Only where the value is a path."""
+LOGIN = re.compile(r"\w+://[^/@\s:]+:[^/@\s]+@")
+"""An address with a password in it, as in http_proxy or DATABASE_URL."""
 SECRET_LONG, WORD_LONG = 8, 16  # characters: a shorter value, or a shorter plain word, would be found everywhere
 NAME_LONG = 4  # a host called "vm" would be cut out of names that mean something else
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.()%]*=")
@@ -187,8 +193,8 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str]) -> list[s
     for word in command:
         name, equals, _ = word.partition("=")
         shown = GONE if hide else word
-        hide = word.startswith("-") and not equals and bool(SECRET_NAME.search(word))
-        if equals and SECRET_NAME.search(name):
+        hide = word.startswith("-") and not equals and _takes_secret(word)
+        if equals and _takes_secret(name):
             shown = f"{name}={GONE}"
         for secret in secrets:
             shown = shown.replace(secret, GONE)
@@ -204,7 +210,15 @@ def secret_names(environ: Mapping[str, str]) -> list[str]:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable's value looks like something that nobody else should know."""
+    if LOGIN.search(value):
+        return True
+    if PLACE_NAME.search(name) and value.startswith(("/", "~", "./", "../")):
+        return False
     return bool(SECRET_NAME.search(name)) and len(value) >= (WORD_LONG if value.isalpha() else SECRET_LONG)
+
+
+def _takes_secret(option: str) -> bool:
+    return bool(SECRET_NAME.search(option)) and not PLACE_NAME.search(option)
 
 
 def _check(source: Path, target: Path, force: bool) -> None:

@@ -91,11 +91,8 @@ def _decoded(text: str, name: str) -> Any:
 def _toml(text: str) -> dict[str, Any]:
     try:
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        try:
-            import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
-        except ModuleNotFoundError:
-            raise UsageError("TOML", "needs Python 3.11 or the package tomli", "Write the budget as JSON") from None
+    except ModuleNotFoundError:  # Python 3.10, where tomli is a dependency of ours
+        import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
     return dict(tomllib.loads(text))
 
 

@@ -75,6 +75,10 @@ def read_facts(db: Database) -> Facts:
     described = {"META_DATA_EXPORT", "EXPORT_META_DATA", "UNSTALL_META"} & db.tables.keys()
     if not described and not ({"StringIds"} <= db.tables.keys() and known & db.tables.keys()):
         raise NotAProfile(str(db.path), *_something_else(db))
+    lacks = {"id", "value"} - db.tables.get("StringIds", frozenset({"id", "value"}))
+    if lacks:
+        why = f"not a schema of nsys that is known here: StringIds has no column {', '.join(sorted(lacks))}"
+        raise NotAProfile(str(db.path), why, "Export the report again with nsys export, or report this version of nsys")
     export = db.rows("META_DATA_EXPORT", "name", "value") or db.rows("EXPORT_META_DATA", "name", "value")
     return Facts(
         export=_pairs(export),

@@ -189,7 +189,7 @@ def _newest(paths: Iterable[Path]) -> list[Path]:
 def _examine(path: Path, source: str, target: Path, place: Place) -> Nsys:
     version, error = _ask(path)
     importer = importer_beside(target, place)
-    lacks = libraries.missing(importer, [importer.parent], place.environ) if importer else []
+    lacks = libraries.lacking(importer, [importer.parent], place.environ) if importer else []
     missing = None if lacks is None else tuple(lacks)
     return Nsys(path, version or version_of(str(target)), source, importer, missing, error)
 

@@ -2,6 +2,10 @@
 
 Comes in: the path of a binary. Goes out: names such as ``libdw.so.1``, and one command. The importer that ships inside
 Nsight Compute lacks ``libdw.so.1`` and ``libpfm.so.4`` on a bare Ubuntu; both are one ``apt-get`` away.
+
+``ldd`` follows only what it finds. What a missing library needs itself, and what the libraries beside the binary need
+that it opens as it runs, come to light one failed run after the other; so once something is missing, those are asked
+for as well.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ PACKAGES: dict[str, dict[str, str]] = {
         "libxkbcommon.so.0": "libxkbcommon0", "libfontconfig.so.1": "libfontconfig1",
         "libfreetype.so.6": "libfreetype6", "libdbus-1.so.3": "libdbus-1-3", "libnss3.so": "libnss3",
         "libnspr4.so": "libnspr4", "libssh.so.4": "libssh-4", "libz.so.1": "zlib1g", "libstdc++.so.6": "libstdc++6",
-        "libcrypt.so.1": "libcrypt1", "libpapi.so.5": "libpapi5",
+        "libcrypt.so.1": "libcrypt1", "libpapi.so.5": "libpapi5", "libbz2.so.1.0": "libbz2-1.0",
+        "liblzma.so.5": "liblzma5",
     },
     "fedora": {
         "libdw.so.1": "elfutils-libs", "libelf.so.1": "elfutils-libelf", "libpfm.so.4": "libpfm",
@@ -34,6 +39,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "libglib-2.0.so.0": "glib2", "libgthread-2.0.so.0": "glib2", "libxcb.so.1": "libxcb", "libX11.so.6": "libX11",
         "libxkbcommon.so.0": "libxkbcommon", "libfontconfig.so.1": "fontconfig", "libfreetype.so.6": "freetype",
         "libdbus-1.so.3": "dbus-libs", "libnss3.so": "nss", "libnspr4.so": "nspr", "libz.so.1": "zlib",
+        "libbz2.so.1": "bzip2-libs", "liblzma.so.5": "xz-libs",
     },
     "suse": {"libdw.so.1": "libdw1", "libelf.so.1": "libelf1", "libpfm.so.4": "libpfm4", "libGL.so.1": "libglvnd"},
     "arch": {"libdw.so.1": "libelf", "libelf.so.1": "libelf", "libpfm.so.4": "libpfm", "libGL.so.1": "libglvnd"},
@@ -45,18 +51,50 @@ INSTALL = {
 }  # fmt: skip
 
 
+AT_RUN_TIME = frozenset({"libdw.so.1", "libelf.so.1", "libpfm.so.4", "libpapi.so.5"})
+"""What an importer was seen to need of the system. Libraries beside it that only the window needs (Qt, X11) are no
+reason to do without it."""
+IN_TURN = {"libdw.so.1": ("libelf.so.1", "libbz2.so.1.0", "liblzma.so.5")}
+"""library → what it needs itself (elfutils as Debian and Ubuntu build it)."""
+
+
+def lacking(binary: Path, folders: Iterable[Path] = (), environ: Mapping[str, str] | None = None) -> list[str] | None:
+    """All that has to be brought before ``binary`` runs; empty when it can, ``None`` where it cannot be told."""
+    first = missing(binary, folders, environ)
+    if not first:
+        return first
+    env = with_libraries(folders, environ)
+    beside = _ldd(sorted(binary.parent.glob("*.so*")), env) or ""
+    later = [name for name in not_found(beside) if name in AT_RUN_TIME]
+    named = list(dict.fromkeys([*first, *later]))
+    return list(dict.fromkeys([*named, *_not_loadable([n for name in named for n in IN_TURN.get(name, ())], env)]))
+
+
 def missing(binary: Path, folders: Iterable[Path] = (), environ: Mapping[str, str] | None = None) -> list[str] | None:
     """Shared libraries that ``binary`` cannot find, or ``None`` where it cannot be told (no ``ldd``, a script)."""
-    env = with_libraries(folders, environ)
+    said = _ldd([binary], with_libraries(folders, environ))
+    return None if said is None else not_found(said)
+
+
+def _ldd(binaries: list[Path], env: Mapping[str, str]) -> str | None:
     try:
         done = subprocess.run(
-            ["ldd", str(binary)], env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+            ["ldd", *map(str, binaries)], env=env, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if done.returncode and "not found" not in done.stdout + done.stderr:
-        return None
-    return not_found(done.stdout + done.stderr)
+    said = done.stdout + done.stderr
+    return said if not done.returncode or "not found" in said else None
+
+
+def _not_loadable(names: list[str], env: Mapping[str, str]) -> list[str]:
+    """Those that the dynamic loader cannot find: asked to load them into a program that does nothing, it names them."""
+    env = {**env, "LD_PRELOAD": " ".join(names)}
+    try:
+        done = subprocess.run(["true"], env=env, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return re.findall(r"object '([^']+)' from LD_PRELOAD cannot be preloaded", done.stderr) if names else []
 
 
 def not_found(text: str) -> list[str]:
