@@ -142,7 +142,6 @@ p90_ms = { min = 1, max = 40 }
 
 
 def test_budget_in_toml_and_json() -> None:
-    pytest.importorskip("tomllib", reason="TOML budgets need Python 3.11 or tomli")
     toml = gate.budget(TOML.replace("[findings_of]\n", ""), "b.toml")
     json = gate.budget(
         '{"budget": {"fail_if": ["slower", "ratio < 0.9 and steps > 20"], "step_ms": 30, "gpu_busy_percent": 60, '
@@ -169,8 +168,6 @@ def test_budget_of_one_finding() -> None:
     ],
 )  # fmt: skip
 def test_budget_refused(text: str, why: str) -> None:
-    if not text.startswith("{"):
-        pytest.importorskip("tomllib", reason="TOML budgets need Python 3.11 or tomli")
     with pytest.raises(UsageError, match=why):
         gate.budget(text, "budget.toml")
 
