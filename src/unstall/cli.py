@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from unstall.errors import UnstallError
+from unstall.lang import Language
 from unstall.report import outputs
 
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h: ours to mend, never a verdict on the profile
@@ -33,7 +34,8 @@ app = typer.Typer(
 Profiles = Annotated[
     list[str],
     typer.Argument(
-        metavar="PROFILE", help="Exports (.sqlite), .nsys-rep, .qdstrm, nsys stats text; - for standard input."
+        metavar="PROFILE",
+        help="Exports (.sqlite), .nsys-rep, .qdstrm, PyTorch traces (.json, .json.gz), nsys stats text; - for stdin.",
     ),
 ]
 Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
@@ -45,6 +47,7 @@ Unprofiled = Annotated[
     float | None,
     typer.Option("--unprofiled-ms", min=1e-6, metavar="X", help="Step time without the profiler, where you know it."),
 ]
+Lang = Annotated[Language, typer.Option("--lang", envvar="UNSTALL_LANG", help="Language of what is said.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep what was read of a profile.")]
 
 
@@ -90,6 +93,7 @@ def report(
     step: Step = None,
     unprofiled_ms: Unprofiled = None,
     no_cache: NoCache = False,
+    lang: Lang = "en",
     **targets: str,
 ) -> None:
     """Say what takes the time and what stalls the GPU.
@@ -98,7 +102,9 @@ def report(
     """
     from unstall.commands import report as command
 
-    command.run(profiles, targets, top=top, by=by, step=step, unprofiled_ms=unprofiled_ms, cache=not no_cache)
+    command.run(
+        profiles, targets, top=top, by=by, step=step, unprofiled_ms=unprofiled_ms, cache=not no_cache, language=lang
+    )
 
 
 @app.command()
@@ -107,6 +113,7 @@ def demo(
     top: Top = 10,
     by: Rank = "total",
     live: Annotated[bool, typer.Option("--live", help="Run the loop on this machine now and report on that.")] = False,
+    lang: Lang = "en",
     **targets: str,
 ) -> None:
     """Show the report of a run recorded on an H200.
@@ -116,8 +123,8 @@ def demo(
     from unstall.commands import demo as command
 
     if live:
-        raise typer.Exit(command.run_live(targets, top=top, by=by))
-    command.run(targets, top=top, by=by)
+        raise typer.Exit(command.run_live(targets, top=top, by=by, language=lang))
+    command.run(targets, top=top, by=by, language=lang)
 
 
 class _RunCommand(TyperCommand):
@@ -177,6 +184,7 @@ def run(
     top: Top = 10,
     by: Rank = "total",
     step: Step = None,
+    lang: Lang = "en",
     **targets: str,
 ) -> None:
     """Run a program, capture a profile of it, and report. Exits with the program's own code."""
@@ -187,7 +195,7 @@ def run(
         gpu_metrics=gpu_metrics, graph_nodes=graph_nodes, delay=delay, duration=duration, calibrate=calibrate,
         nsys_args=nsys_args, keep_report=keep_report, redact=redact,
     )  # fmt: skip
-    raise typer.Exit(implementation.run(command, targets, options=options, top=top, by=by, step=step))
+    raise typer.Exit(implementation.run(command, targets, options=options, top=top, by=by, step=step, language=lang))
 
 
 @app.command("try", context_settings={"allow_interspersed_args": False})
@@ -206,13 +214,21 @@ def try_(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
     ] = None,
+    lang: Lang = "en",
 ) -> None:
     """Run a program with and without each fix, unprofiled and unedited, and rank the fixes by what they gain."""
     from unstall.commands import try_ as implementation
 
     raise typer.Exit(
         implementation.run(
-            command, profile=profile, only=only or [], everything=everything, budget=budget, steps=steps, json=json
+            command,
+            profile=profile,
+            only=only or [],
+            everything=everything,
+            budget=budget,
+            steps=steps,
+            json=json,
+            language=lang,
         )
     )
 
@@ -234,11 +250,12 @@ def fix(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
     ] = None,
+    lang: Lang = "en",
 ) -> None:
     """Show what the findings call for as a patch of the script. Writes nothing without --apply."""
     from unstall.commands import fix as implementation
 
-    implementation.run(script, profile=profile, only=only or [], workers=workers, apply=apply, json=json)
+    implementation.run(script, profile=profile, only=only or [], workers=workers, apply=apply, json=json, language=lang)
 
 
 @app.command()
@@ -246,11 +263,12 @@ def doctor(
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
     ] = None,
+    lang: Lang = "en",
 ) -> None:
     """Say what can be collected on this machine, what is missing, and the command that brings it."""
     from unstall.commands import doctor as implementation
 
-    implementation.run(json)
+    implementation.run(json, language=lang)
 
 
 @app.command()
@@ -258,11 +276,12 @@ def explain(
     code: Annotated[
         str | None, typer.Argument(metavar="[CODE]", help="A finding's code; without it, all of them.")
     ] = None,
+    lang: Lang = "en",
 ) -> None:
     """Say what a finding means, why it costs time, how to fix it, and when it is a false alarm."""
     from unstall.commands import explain as implementation
 
-    implementation.run(code)
+    implementation.run(code, language=lang)
 
 
 FailIf = Annotated[
@@ -298,6 +317,7 @@ def compare(
     no_cache: NoCache = False,
     json: Json = None,
     markdown: Markdown = None,
+    lang: Lang = "en",
 ) -> None:
     """Say which side is faster, how sure that is, what moved."""
     from unstall.commands import compare as implementation
@@ -305,6 +325,7 @@ def compare(
     implementation.run(
         before, after, fail_if=fail_if or [], budget=budget, json=json, markdown=markdown, top=top, step=step,
         margin=margin, across_gpus=across_gpus, cache=not no_cache,
+        language=lang,
     )  # fmt: skip
 
 
@@ -340,6 +361,7 @@ def baseline_check(
     no_cache: NoCache = False,
     json: Json = None,
     markdown: Markdown = None,
+    lang: Lang = "en",
 ) -> None:
     """Compare a run with the baseline. Exit 1 if it is slower, or if the gates that are named fail."""
     from unstall.commands import compare as implementation
@@ -347,6 +369,7 @@ def baseline_check(
     implementation.run(
         against, profile, fail_if=fail_if or ([] if budget else ["slower"]), budget=budget, json=json,
         markdown=markdown, top=top, step=step, margin=margin, across_gpus=across_gpus, cache=not no_cache,
+        language=lang,
     )  # fmt: skip
 
 

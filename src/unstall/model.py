@@ -464,6 +464,7 @@ class Comparison(Record, kw_only=True):
     moved: list[Moved] = []
     warnings: list[Warning_] = []
     reason: str = ""  # why this verdict, in one sentence
+    language: str = "en"  # of its texts
 
 
 class Report(Record, kw_only=True):
@@ -471,6 +472,7 @@ class Report(Record, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     unstall_version: str = ""
+    language: str = "en"  # of its texts; codes and field names are English always
     profile: ProfileFacts
     ranges: list[RangeRow] | None = None
     kernels: list[KernelRow] | None = None

@@ -19,7 +19,12 @@ LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
 
 
 def report_of(
-    path: str | os.PathLike[str], *, step: str | None = None, unprofiled_ns: int | None = None, cache: bool = True
+    path: str | os.PathLike[str],
+    *,
+    step: str | None = None,
+    unprofiled_ns: int | None = None,
+    cache: bool = True,
+    language: str = "en",
 ) -> Report:
     """Everything that can be said of one profile.
 
@@ -28,22 +33,29 @@ def report_of(
         step: regular expression that names the step ranges; found automatically without it.
         unprofiled_ns: the step time without the profiler, ns, where known.
         cache: keep and use what was read of this very file before, in the user's cache folder.
+        language: of every text in the report, and of what its outputs show; ``en`` or ``ko``.
 
     Raises:
         ProfileUnreadable: the file cannot be read as a profile.
         UsageError: ``step`` is no regular expression, matches nothing, or is asked of a table of sums;
             ``unprofiled_ns`` can be no step time.
     """
-    return examine(path, step=step, unprofiled_ns=unprofiled_ns, cache=cache)[0]
+    return examine(path, step=step, unprofiled_ns=unprofiled_ns, cache=cache, language=language)[0]
 
 
 def examine(
-    path: str | os.PathLike[str], *, step: str | None = None, unprofiled_ns: int | None = None, cache: bool = True
+    path: str | os.PathLike[str],
+    *,
+    step: str | None = None,
+    unprofiled_ns: int | None = None,
+    cache: bool = True,
+    language: str = "en",
 ) -> tuple[Report, Analysis | None]:
     """The same as :func:`report_of`, with the events that the report was made of; a table of sums has none.
 
     The analysis holds every row of the capture: keep what is needed of it, not itself.
     """
+    from unstall.lang import told
     from unstall.load import open_any
     from unstall.model import Report
 
@@ -54,9 +66,9 @@ def examine(
     except OSError as error:  # a name too long for the file system, a disk that fails
         raise ProfileUnreadable(os.fsdecode(path), error.strerror or str(error)) from error
     if isinstance(opened, Report):
-        report, analysis = _tabled(opened, step, unprofiled_ns), None
+        report, analysis = told(_tabled(opened, step, unprofiled_ns), language), None
     else:
-        report, analysis = _diagnosed(opened, step, unprofiled_ns)
+        report, analysis = _diagnosed(opened, step, unprofiled_ns, language)
     report.profile.path = os.fsencode(report.profile.path).decode("utf-8", "backslashreplace")  # JSON holds text only
     return report, analysis
 
@@ -71,9 +83,9 @@ def _tabled(report: Report, step: str | None, unprofiled_ns: int | None) -> Repo
     return report
 
 
-def _diagnosed(profile: Profile, step: str | None, unprofiled_ns: int | None) -> tuple[Report, Analysis]:
+def _diagnosed(profile: Profile, step: str | None, unprofiled_ns: int | None, language: str) -> tuple[Report, Analysis]:
     from unstall.analyze import analyze
     from unstall.diagnose import diagnose
 
     analysis = analyze(profile, step=step, unprofiled_ns=unprofiled_ns)
-    return diagnose(analysis), analysis
+    return diagnose(analysis, language=language), analysis

@@ -22,15 +22,16 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     # part of the package → the other parts that it may import; what is not named here knows the model and errors only
     "model": set(),
     "errors": set(),
+    "lang": {"model"},
     "_version": set(),
-    "diagnose": {"model", "errors", "analyze"},
+    "diagnose": {"model", "errors", "analyze", "lang"},
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
     "load": {"model", "errors", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
     "trial": {"model", "errors", "instrument", "collect", "fix"},
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
-    "compare": {"model", "errors", "stats"},
+    "compare": {"model", "errors", "lang", "stats"},
     "stats": set(),
     "__init__": EVERYBODY,
     "__main__": EVERYBODY,
@@ -40,7 +41,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "demo": EVERYBODY,
     "testing": {"model", "errors", "load"},
 }
-DEFAULT = {"model", "errors", "_version"}
+DEFAULT = {"model", "errors", "lang", "_version"}
 
 HEAVY = {"polars", "numpy", "scipy", "torch", "libcst", "jinja2", "msgspec", "adbc_driver_sqlite", "psutil", "pandas"}
 NETWORK = {"urllib.request", "http.client", "requests", "httpx", "urllib3", "ftplib", "smtplib", "aiohttp"}

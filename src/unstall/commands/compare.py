@@ -36,6 +36,7 @@ def run(
     margin: float | None = None,
     across_gpus: bool = False,
     cache: bool = True,
+    language: str = "en",
 ) -> None:
     """Compare two files; raise when a gate fails, after everything was shown and written."""
     gates = _gates(fail_if, budget)
@@ -43,7 +44,7 @@ def run(
     from unstall.compare import compare
 
     old, new = (read_side(path, step=step, cache=cache) for path in (before, after))
-    comparison = compare(old, new, margin=margin, across_gpus=across_gpus)
+    comparison = compare(old, new, margin=margin, across_gpus=across_gpus, language=language)
     _deliver(comparison, new, json, markdown, top)
     _hold(gates, old, new, comparison)
 

@@ -27,25 +27,28 @@ The same kind of training loop, run on this machine now: it decodes every batch 
 """
 
 
-def run(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"]) -> None:
+def run(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"], language: str = "en") -> None:
     """Report on the recorded run."""
     remarks = STDOUT not in targets.values()
     if remarks:
         _say(INTRODUCTION)
     with demo.recorded() as path:
-        report_command.run([str(path)], targets, top=top, by=by, unprofiled_ms=demo.TRUTH.unprofiled_ms, cache=False)
+        unprofiled_ms = demo.TRUTH.unprofiled_ms
+        report_command.run(
+            [str(path)], targets, top=top, by=by, unprofiled_ms=unprofiled_ms, cache=False, language=language
+        )
     if remarks:
         _say(_ending())
 
 
-def run_live(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"]) -> int:
+def run_live(targets: dict[str, str], *, top: int, by: Literal["total", "self", "gpu"], language: str = "en") -> int:
     """Run the loop here, report on it. Returns the loop's exit code."""
     from unstall.commands import run as run_command
 
     if STDOUT not in targets.values():
         _say(LIVE)
     with demo.live() as (command, options):
-        return run_command.run(command, targets, options=options, top=top, by=by)
+        return run_command.run(command, targets, options=options, top=top, by=by, page=False, language=language)
 
 
 def _ending() -> str:

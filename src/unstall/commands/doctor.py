@@ -10,7 +10,7 @@ import shutil
 from unstall.commands.files import STDOUT, emit, write
 
 
-def run(json_file: str | None) -> None:
+def run(json_file: str | None, *, language: str = "en") -> None:
     """Look at this machine and say what was found."""
     from unstall.collect.doctor import doctor, render
 

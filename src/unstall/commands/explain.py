@@ -11,7 +11,7 @@ import sys
 from unstall.commands.files import emitting
 
 
-def run(code: str | None = None) -> None:
+def run(code: str | None = None, *, language: str = "en") -> None:
     """Print one explanation, or a line for every code.
 
     Raises:
@@ -19,7 +19,7 @@ def run(code: str | None = None) -> None:
     """
     from unstall.diagnose import registry
 
-    text = _listed() if code is None else registry.rule(code).explain()
+    text = _listed(language) if code is None else registry.rule(code).explain(language)
     if code is not None and sys.stdout.isatty():
         _laid_out(f"# {code}\n\n{text}")
         return
@@ -27,10 +27,10 @@ def run(code: str | None = None) -> None:
         out.write(text.rstrip() + "\n")
 
 
-def _listed() -> str:
+def _listed(language: str) -> str:
     from unstall.diagnose import registry
 
-    rows = [(rule.code, rule.explain().partition("\n")[0]) for rule in registry.rules()]
+    rows = [(rule.code, rule.explain(language).partition("\n")[0]) for rule in registry.rules()]
     width = max(len(code) for code, _ in rows)
     return "\n".join(f"{code:<{width}}  {summary}" for code, summary in rows)
 

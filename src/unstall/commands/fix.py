@@ -21,7 +21,14 @@ UNPROVEN = "no profile was given: these are all that apply, and none of them is 
 
 
 def run(
-    script: str, *, profile: str | None, only: Sequence[str], workers: int | None, apply: bool, json: str | None
+    script: str,
+    *,
+    profile: str | None,
+    only: Sequence[str],
+    workers: int | None,
+    apply: bool,
+    json: str | None,
+    language: str = "en",
 ) -> None:
     """Show the patch; write it where asked to."""
     from unstall.fix import dataloader_workers, patching

@@ -41,6 +41,7 @@ def run(
     unprofiled_ms: float | None = None,
     cache: bool = True,
     events: bool = False,
+    language: str = "en",
 ) -> list[Seen]:
     """Report on every profile; ``targets`` maps an output's name to its file, ``-`` for standard output.
 
@@ -55,7 +56,8 @@ def run(
     events = events or any(output.events for output in wanted)
     seen: list[Seen] = []
     for profile in profiles:
-        seen.append(look(profile, events=events, step=step, unprofiled_ns=unprofiled_ns, cache=cache))
+        how = {"step": step, "unprofiled_ns": unprofiled_ns, "cache": cache, "language": language}
+        seen.append(look(profile, events=events, **how))
         if not quiet:
             _show(seen[-1].report, len(seen) > 1, top, by)
     for output, target in wanted.items():

@@ -1,7 +1,8 @@
 """``unstall run``: capture a program, report on the capture, and end as the program ended.
 
 In: the program's command, options as typed, where outputs go. Out: the program's own output as it comes, then the
-report; on standard error what happened meanwhile, and as the last line whose exit code this is.
+report, also as a page beside the capture; on standard error what happened meanwhile, and as the last line whose exit
+code this is.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
     from unstall.collect import Capture, CollectOptions
+    from unstall.commands.report import Seen
 
 INTERRUPTED = 130
 NSYS_ARGS = "--nsys-args"
+PAGE = "report.html"
 
 
 def run(
@@ -32,8 +35,13 @@ def run(
     top: int = 10,
     by: Literal["total", "self", "gpu"] = "total",
     step: str | None = None,
+    page: bool = True,
+    language: str = "en",
 ) -> int:
-    """Run, capture, report. Returns the program's exit code."""
+    """Run, capture, report. Returns the program's exit code.
+
+    ``page`` leaves the report as a page beside the capture, unless one is asked for elsewhere.
+    """
     from unstall.collect import collect
 
     with _program_output(aside=STDOUT in targets.values()):
@@ -44,7 +52,8 @@ def run(
             return INTERRUPTED
     _where(capture)
     if capture.sqlite is not None:
-        _report(capture.sqlite, targets, top=top, by=by, step=step)
+        page = page and not targets.get("html")
+        _report(capture.sqlite, targets, page, top=top, by=by, step=step, language=language)
     _say(f"exit code {capture.exit_code} is the program's own ({Path(command[0]).name})")
     return capture.exit_code
 
@@ -78,14 +87,31 @@ def join_nsys_args(words: Sequence[str]) -> list[str]:
     return [*words[:first], *([value] if some else [""]), *words[end:]]
 
 
-def _report(sqlite: Path, targets: dict[str, str], **how: Any) -> None:
+def _report(sqlite: Path, targets: dict[str, str], page: bool, **how: Any) -> None:
     """The program has run: whatever goes wrong from here is a line, and the exit code stays the program's."""
     from unstall.commands import report
 
     try:
-        report.run([str(sqlite)], targets, **how)
+        seen = report.run([str(sqlite)], targets, events=page, **how)
     except UnstallError as error:
         _say(str(error))
+        return
+    if page:
+        _leave_page(seen, sqlite.parent / PAGE)
+
+
+def _leave_page(seen: list[Seen], file: Path) -> None:
+    """The report as a page that nobody asked for: it may fail, and nothing else does for that."""
+    from unstall.commands.files import write
+    from unstall.commands.report import rendered
+    from unstall.report.html import OUTPUT
+
+    try:
+        write(str(file), rendered(OUTPUT, seen))
+    except Exception as error:
+        _say(f"no {PAGE} was left: {error}")
+        return
+    _say(f"the report as a page: {os.path.relpath(file)}")
 
 
 def _where(capture: Capture) -> None:

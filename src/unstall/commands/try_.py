@@ -32,6 +32,7 @@ def run(
     budget: float,
     steps: int,
     json: str | None,
+    language: str = "en",
 ) -> int:
     """Try, show, and return the program's own exit code."""
     from unstall.trial import Plan, attempt

@@ -26,6 +26,7 @@ def compare(
     *,
     margin: float | None = None,
     across_gpus: bool = False,
+    language: str = "en",
 ) -> Comparison:
     """Compare two sides, step by step.
 
@@ -33,6 +34,7 @@ def compare(
         before, after: a report, or step times in milliseconds in the order in which they happened.
         margin: "no difference" rules out a change as large as this; 0.05 (5 %) where it is not given.
         across_gpus: give a verdict on two different GPUs as well; it is then on the GPUs as much as on the program.
+        language: of its texts, and of what its outputs show; ``en`` or ``ko``.
 
     Raises:
         UsageError: a step time is not a number above zero, or ``margin`` is not between 0 and 1.
@@ -41,4 +43,5 @@ def compare(
     from unstall.model import Report
 
     reports = [s if isinstance(s, Report) else steplog.report(list(s)) for s in (before, after)]
-    return verdict.compare(*reports, margin=verdict.MARGIN if margin is None else margin, across_gpus=across_gpus)
+    limit = verdict.MARGIN if margin is None else margin
+    return verdict.told(verdict.compare(*reports, margin=limit, across_gpus=across_gpus), language)

@@ -18,12 +18,14 @@ from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from unstall import stats
 from unstall.compare import moved
 from unstall.compare.comparability import BLOCKING, doubts
 from unstall.compare.sides import Side, choose
 from unstall.errors import UsageError
+from unstall.lang import speaker
 from unstall.model import Comparison, Report, StepFigure, Warning_
 
 Verdict = Literal["faster", "slower", "no difference", "inconclusive"]
@@ -54,6 +56,19 @@ def compare(before: Report, after: Report, *, margin: float = MARGIN, across_gpu
         more = _long_steps(ratio, _with_overhead(stats.ratio_of_means(*spreads), b, a), margin)
     warnings = [*said, *doubts(b, a, spreads), *more]
     return _comparison(b, a, warnings, _blocked(warnings, accepted) or judge(ratio, margin), ratio)
+
+
+def told(comparison: Comparison, language: str) -> Comparison:
+    """The comparison with its texts in ``language``, which its outputs are to use as well."""
+    say = speaker(language)
+    return replace(
+        comparison,
+        language=language,
+        reason=say.heard(comparison.reason),
+        before=replace(comparison.before, label=say.heard(comparison.before.label)),
+        after=replace(comparison.after, label=say.heard(comparison.after.label)),
+        warnings=[replace(w, text=say.heard(w.text)) for w in comparison.warnings],
+    )
 
 
 NOTHING: tuple[Verdict, str] = ("inconclusive", "one side has no steps")

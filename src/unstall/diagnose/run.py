@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from unstall.analyze.collecting import in_terms_of
 from unstall.diagnose import ranking, registry
 from unstall.diagnose.case import Case, cases
 from unstall.diagnose.hit import Hit, Skip
 from unstall.diagnose.ranking import Ranked
 from unstall.diagnose.registry import COLLECT, Rule
+from unstall.lang import told
 from unstall.model import Analysis, NotChecked, Profile, Report, Warning_
 
 NO_STEPS = "needs repeating steps, and none were found: name them with --step REGEX, or annotate them"
@@ -34,12 +36,13 @@ def diagnose(analysis: Analysis, *, language: str = "en", rules: Iterable[Rule] 
     for rule in ordered if not seen else ():
         outcome.skip(rule, outcome.missing(rule) or NO_STEPS)
     report = analysis.report
-    return msgspec.structs.replace(
+    found = msgspec.structs.replace(
         report,
         findings=ranking.settle(outcome.rows, language),
         not_checked=[*report.not_checked, *outcome.not_checked()],
         warnings=[*report.warnings, *outcome.warnings],
     )
+    return told(found, language)
 
 
 class _Outcome:
@@ -80,7 +83,9 @@ class _Outcome:
     def missing(self, rule: Rule) -> str:
         """How to collect the first table that a rule needs and the capture lacks; empty when none is missing."""
         absent = next((t for t in rule.tables if self.profile.table(t) is None), None)
-        return "" if absent is None else COLLECT.get(absent, f"needs the table {absent}")
+        if absent is None:
+            return ""
+        return in_terms_of(self.profile.meta.producer, absent, COLLECT.get(absent, f"needs the table {absent}"))
 
     def skip(self, rule: Rule, reason: str) -> None:
         self._skipped.setdefault(rule.code, reason)
