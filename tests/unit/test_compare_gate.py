@@ -188,3 +188,10 @@ def test_baseline_of_a_long_run_stays_small() -> None:
     kept = slim(long)
     assert len(kept.steps[0].samples_ns) == 1000 and len(to_json(kept)) < 20_000
     assert unstall.compare(kept, long).verdict == "no difference"
+
+
+def test_blanks_and_long_texts_cost_nothing_and_hide_no_reason() -> None:
+    assert parse("slower" + " " * 100_000 + "or ratio<1").names == ("ratio",)
+    with pytest.raises(UsageError) as error:
+        parse("slower" + " " * 100_000 + "$")
+    assert len(str(error.value)) < 500 and "understood from '$'" in str(error.value)

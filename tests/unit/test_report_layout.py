@@ -11,7 +11,7 @@ from unstall.report.layout import Column, bar, fit, spark, sticky, table, wrap
 NAMES = st.lists(st.text(max_size=60) | st.text("한국어데이터로딩👍", max_size=60), min_size=1, max_size=5)
 
 
-@given(NAMES, st.integers(40, 160))
+@given(NAMES, st.integers(30, 160))
 def test_no_line_of_a_table_is_longer_than_the_width(names: list[str], width: int) -> None:
     figures = [f"{i * 1234.5:.1f}" for i in range(len(names))]
     columns = [Column("total ms", figures), Column("count", figures, rank=1), Column("a long heading", figures, rank=2)]
@@ -26,9 +26,9 @@ def test_figures_of_a_column_end_in_one_place(names: list[str]) -> None:
     assert len({line.cell_len for line in lines}) == 1
 
 
-@given(st.text(), st.integers(20, 120))
-def test_no_wrapped_line_is_longer_than_the_width(sentence: str, width: int) -> None:
-    assert all(line.cell_len <= width for line in wrap(sentence, width, first="  label "))
+@given(st.text(), st.integers(20, 120), st.sampled_from(["  label ", "  a long label of a warning: "]))
+def test_no_wrapped_line_is_longer_than_the_width(sentence: str, width: int, label: str) -> None:
+    assert all(line.cell_len <= width for line in wrap(sentence, width, first=label, indent=4))
 
 
 @given(st.integers(20, 60))
@@ -54,6 +54,12 @@ def test_least_wanted_columns_go_first() -> None:
     columns = [Column("keep", ["1"]), Column("drop second", ["2"], rank=1), Column("drop first", ["3"], rank=2)]
     heads = [table(Column("name", ["n" * 16]), columns, width)[0].plain for width in (80, 40, 25)]
     assert [("first" in h, "second" in h, "keep" in h) for h in heads] == [(1, 1, 1), (0, 1, 1), (0, 0, 1)]
+
+
+def test_what_the_figures_are_about_stays_however_narrow() -> None:
+    columns = [Column("count", ["123,456"]), Column("total ms", ["1234.5"], "bold"), Column("avg ms", ["1.5"])]
+    lines = table(Column("kernel", ["volta_sgemm_128x64_nn"]), columns, 30)
+    assert [line.plain for line in lines] == ["  kernel              total ms", "  volta_sg…128x64_nn    1234.5"]
 
 
 def test_bars() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from unstall.analyze import ranges
+from unstall.analyze import analyze, ranges
 from unstall.analyze.device import device_ops
 from unstall.analyze.steps import find_steps
+from unstall.diagnose import diagnose
 from unstall.errors import UsageError
 from unstall.model import Profile, StepTable
 from unstall.testing import TraceBuilder, ms, us
@@ -105,6 +106,17 @@ def test_kernels_alone_give_steps() -> None:
     assert steps.source == "kernels"
     assert steps.frame["period_ns"].median() == ms(5)
     assert steps.frame["ops"].median() == 21
+
+
+@pytest.mark.parametrize(("times", "names", "sure"), [(5, "abcd", "low"), (40, "a", "low"), (40, "abcd", "medium")])
+def test_a_short_or_plain_repetition_is_weak_evidence(times: int, names: str, sure: str) -> None:
+    t = TraceBuilder(trace=("cuda",))
+    for i in range(times):
+        for k, name in enumerate(names):
+            t.launch(name, i * ms(5) + k * us(50))
+    report = diagnose(analyze(t.profile()))
+    assert [row.confidence for row in report.steps] == [sure]
+    assert sure != "low" or {f.confidence for f in report.findings} == {"low"}
 
 
 def test_unrelated_kernels_are_no_steps() -> None:

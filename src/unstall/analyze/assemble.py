@@ -17,7 +17,7 @@ from unstall.analyze.breakdown import breakdown
 from unstall.analyze.device import device_ops
 from unstall.analyze.focus import View, focus
 from unstall.analyze.place import placed
-from unstall.analyze.steps import find_steps
+from unstall.analyze.steps import confidence, find_steps
 from unstall.model import (
     DEVICE_TABLES,
     TABLES,
@@ -185,7 +185,7 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         limit=steps.limit,
         host_period_ns=_period(steady, "host_start"),
         gpu_period_ns=_period(steady, "gpu_start"),
-        confidence="medium" if steps.source.startswith(("kernels", "phase")) else "high",
+        confidence=confidence(steps),
     )
 
 

@@ -34,6 +34,9 @@ from unstall.model import StepTable
 
 MIN_STEPS = 3
 """Fewer repetitions than this are not called steps: two periods cannot tell warm-up from steady state."""
+MANY_PERIODS, STEP_OPS = 10, 3
+"""Without any name, fewer repetitions or fewer operations in each are weak evidence: a benchmark loop over one kernel
+repeats as well, and a training step has at least a forward, a backward and an update operation."""
 RUN_AHEAD = 1.05
 """GPU period over host period from which the host is said to run ahead; below, both follow the host."""
 UNEVEN = 3.0
@@ -308,6 +311,15 @@ def _marked(frame: pl.DataFrame) -> pl.DataFrame:
     if usual[:-1].any():
         usual[-1] = False
     return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(usual))
+
+
+def confidence(steps: StepTable) -> str:
+    """How sure it is that these are the training steps: names are evidence, a repetition alone is little."""
+    if not steps.source.startswith(("kernels", "phase")):
+        return "high"
+    frame = steps.frame
+    seldom = frame.height < MANY_PERIODS or int(frame["ops"].median() or 0) < STEP_OPS
+    return "low" if steps.source == "kernels" and seldom else "medium"
 
 
 def typical(period: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -26,8 +26,10 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 HINT = "Write for instance slower, 'step_ms > 30' or 'ratio < 0.95 and steps >= 50'; docs/compare.md lists the names"
 
+LONGEST_SHOWN = 120
+_BLANKS = re.compile(r"\s+")
 _TOKEN = re.compile(
-    r"\s*(?:(?P<op><=|>=|==|!=|<|>)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_][\w.-]*))"
+    r"(?P<op><=|>=|==|!=|<|>)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_][\w.-]*)"
 )
 
 
@@ -89,31 +91,41 @@ def parse(text: str) -> Expression:
             groups.append(tuple(group))
             group = []
         elif joint[1] != "and":
-            raise UsageError(repr(text), f"'and' or 'or' expected before {joint[1]!r}", HINT)
+            raise UsageError(_shown(text), f"'and' or 'or' expected before {joint[1]!r}", HINT)
         if joint is None:
             return Expression(text, tuple(groups))
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, at = [], 0
-    while text[at:].strip():
+    """One look at each letter, however many blanks there are."""
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = _BLANKS.match(text, at)
+        at = match.end() if match else at
         match = _TOKEN.match(text, at)
         if match is None:
-            raise UsageError(repr(text), f"not understood from {text[at:].strip()[:20]!r} on", HINT)
+            raise UsageError(_shown(text), f"not understood from {text[at:end][:20]!r} on", HINT)
         tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
         at = match.end()
     return tokens
 
 
+def _shown(text: str) -> str:
+    """What was written, quoted; the reason that follows must stay in sight."""
+    return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…")
+
+
 def _term(text: str, tokens: list[tuple[str, str]]) -> Term:
     if not tokens or tokens[0][0] != "name":
-        raise UsageError(repr(text), f"a name expected {f'before {tokens[0][1]!r}' if tokens else 'at its end'}", HINT)
+        raise UsageError(
+            _shown(text), f"a name expected {f'before {tokens[0][1]!r}' if tokens else 'at its end'}", HINT
+        )
     name = tokens.pop(0)[1]
     if not tokens or tokens[0][0] != "op":
         if name not in WORDS:
-            raise UsageError(repr(text), f"{name!r} is no verdict, and no limit follows it", HINT)
+            raise UsageError(_shown(text), f"{name!r} is no verdict, and no limit follows it", HINT)
         return Term(name)
     op = tokens.pop(0)[1]
     if not tokens or tokens[0][0] != "number":
-        raise UsageError(repr(text), f"a number expected after {op!r}", HINT)
+        raise UsageError(_shown(text), f"a number expected after {op!r}", HINT)
     return Term(name, op, float(tokens.pop(0)[1]))

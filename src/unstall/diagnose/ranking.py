@@ -25,6 +25,7 @@ import polars as pl
 
 from unstall.analyze import intervals
 from unstall.analyze.replay import Prediction
+from unstall.analyze.steps import confidence
 from unstall.diagnose import texts
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit
@@ -144,6 +145,8 @@ def _gain(case: Case, hit: Hit, predicted: Prediction | None) -> float:
 
 def _confidence(case: Case, hit: Hit, predicted: Prediction | None) -> Confidence:
     if hit.change is not None and case.shares_gpu:  # each one's kernels stretch the other's by nobody knows how much
+        return "low"
+    if not case.whole and confidence(case.steps) == "low":  # of what may be no step, little can be said
         return "low"
     unsure = case.whole or hit.change is not None
     level = predicted.confidence if predicted is not None else "low" if unsure else "high"

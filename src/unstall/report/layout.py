@@ -18,6 +18,8 @@ from unstall.report.text import align_decimals, visible
 
 GAP = 2
 INDENT = 2
+SHORTEST_NAME = 16  # cells: enough of both ends to tell kernels apart
+LEAST_ROOM = 8  # cells behind a label: less, and the label becomes part of the sentence
 STICKY = "\u00a0"
 _FIGURE = re.compile(r"(?<=\d) (?=(?:[numµ]?s|min|%|[kMGT]?B|[kMGT]B/s|steps?)\b|%)")  # between a figure and its unit
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -31,7 +33,8 @@ class Column:
         title: heading, with the unit.
         cells: one string a row.
         style: rich style of the cells.
-        rank: columns of the highest rank are dropped first where the width does not suffice; 0 is never dropped.
+        rank: columns of the highest rank are dropped first where the width does not suffice; those of rank 0 only where
+            no name could be told otherwise, from the right, the bold one last.
         left: flush left instead of right, decimal points aligned.
         least: cells that the name column asks for before less wanted columns are dropped.
     """
@@ -54,8 +57,9 @@ class Column:
 
 def table(name: Column, columns: Sequence[Column], width: int) -> list[Text]:
     """A heading and one line a row; ``name`` takes what width is left, cut in its middle where it is longer."""
-    shown = _that_fit(columns, width - INDENT - min(max(name.width, 1), name.least))
-    room = width - INDENT - sum(c.width + GAP for c in shown)
+    wanted, least = (min(max(name.width, 1), cells) for cells in (name.least, SHORTEST_NAME))
+    shown = _that_fit(columns, width - INDENT - wanted, width - INDENT - least)
+    room = width - INDENT - _taken(shown)
     first = min(name.width, max(room, 1))
     lines = [_row([(fit(name.title, first), first, True, "dim"), *((c.title, c.width, c.left, "dim") for c in shown)])]
     for i, cell in enumerate(name.cells):
@@ -67,12 +71,20 @@ def table(name: Column, columns: Sequence[Column], width: int) -> list[Text]:
     return lines
 
 
-def _that_fit(columns: Sequence[Column], room: int) -> list[Column]:
-    """The columns in order, without those of the highest ranks that do not fit."""
+def _that_fit(columns: Sequence[Column], room: int, tight: int) -> list[Column]:
+    """The columns in order, without those of the highest ranks that do not fit in ``room``; the last resort is to fit
+    in ``tight``, which leaves the names next to nothing.
+    """
     shown = list(columns)
-    while sum(c.width + GAP for c in shown) > room and any(c.rank for c in shown):
+    while _taken(shown) > room and any(c.rank for c in shown):
         shown.remove(max(reversed(shown), key=lambda c: c.rank))
+    while _taken(shown) > tight and len(shown) > 1:
+        shown.remove(next((c for c in reversed(shown[1:]) if "bold" not in c.style), shown[0]))
     return shown
+
+
+def _taken(columns: Iterable[Column]) -> int:
+    return sum(c.width + GAP for c in columns)
 
 
 def _row(cells: Iterable[tuple[str, int, bool, str]]) -> Text:
@@ -112,7 +124,9 @@ def _last_cells(text: str, width: int) -> str:
 def wrap(text: str, width: int, style: str = "", first: str = "", indent: int | None = None) -> list[Text]:
     """A sentence as lines: ``first`` before it (a label), later lines indented to match, ``STICKY`` never broken."""
     margin = " " * (cell_len(first) if indent is None else indent)
-    room = max(width - max(cell_len(first), len(margin)), 8)
+    if cell_len(first) > width - LEAST_ROOM:
+        text, first, margin = f"{first.strip()} {text}", "", ""
+    room = max(width - max(cell_len(first), len(margin)), LEAST_ROOM)
     glued = _FIGURE.sub(STICKY, visible(text))
     pieces = [piece for word in glued.split(" ") if word for piece in _pieces(word, room)]
     rows: list[str] = []

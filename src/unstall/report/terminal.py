@@ -27,6 +27,7 @@ LONGEST_BAR = 60  # cells: longer ones add ink, not information
 LONGEST_TEXT = 600  # of a warning: a name of thousands of letters in it must not fill the screen
 EVIDENCE_SHOWN = 3
 LONGEST_NAME = 60  # of a kernel or a step inside a sentence
+LEAST_BAR = 4  # cells: a shorter bar tells nothing that the figure does not
 LEAST_NAMES = 4  # cells behind a bar below which no name can be told
 
 COLOURS = {
@@ -176,6 +177,9 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
     block = table(Column("", names), columns, width)
     start = max(line.cell_len for line in block) + 2
     worst = host[0] if host and idle.percent > 100 - words.BUSY_ENOUGH else None
+    if width - start < LEAST_BAR:
+        yield from block[1:]
+        return
     for line, category in zip(block[1:], shown, strict=True):
         line.append(" " * (start - line.cell_len))
         colour = COLOURS.get(category.name, "blue")
