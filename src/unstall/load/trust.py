@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from unstall.load.database import text_of
 from unstall.load.tables import time_column
 from unstall.model import DEVICE_TABLES, TABLES, Warning_
 
@@ -76,8 +77,7 @@ def as_integers(table: str, frame: pl.DataFrame, text: Iterable[str], doubts: Do
     odd = [c for c in frame.columns if c not in set(text) and frame[c].dtype != pl.Int64]
     for column in odd:
         values = frame[column]
-        numbers = values.cast(pl.String if values.dtype == pl.Binary else values.dtype, strict=False)
-        numbers = numbers.cast(pl.Int64, strict=False)
+        numbers = (text_of(values) if values.dtype == pl.Binary else values).cast(pl.Int64, strict=False)
         doubts.update({("bad-values", table): numbers.null_count() - values.null_count()})
         frame = frame.with_columns(numbers.alias(column))
     return frame
