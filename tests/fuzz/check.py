@@ -1,6 +1,6 @@
 """One input read like a user would, and held against what is promised of any input.
 
-Comes in: a file. Goes out: a word for what came of it (``report``, or the error's kind); a :class:`Broken` promise or
+Comes in: a file. Goes out: a word for what came of it (``report``, or the error's kind); a :class:`BrokenPromiseError` promise or
 any other exception is a fault of ours. Promised: an ``UnstallError`` of one clear line, or a report that all outputs
 can render, whose JSON reads back as itself and whose breakdown adds up; the file is as before and nothing lies beside.
 """
@@ -20,7 +20,7 @@ from unstall.report.json import from_json, to_json
 from unstall.report.text import visible
 
 
-class Broken(Exception):
+class BrokenPromiseError(Exception):
     """A promise that does not hold."""
 
 
@@ -34,9 +34,9 @@ def check(path: Path, good: Report) -> str:
         return type(error).__name__
     finally:
         if _digest(path) != before:
-            raise Broken("the input was changed")
+            raise BrokenPromiseError("the input was changed")
         if sorted(path.parent.iterdir()) != beside:
-            raise Broken(f"left beside the input: {sorted(set(path.parent.iterdir()) - set(beside))}")
+            raise BrokenPromiseError(f"left beside the input: {sorted(set(path.parent.iterdir()) - set(beside))}")
 
 
 def _read(path: Path, good: Report) -> str:
@@ -56,22 +56,24 @@ def _read(path: Path, good: Report) -> str:
 def _hold(report: Report, *, computed: bool) -> None:
     """``computed`` here, not read from somebody's JSON: then the figures must fit each other as well."""
     if from_json(to_json(report)) != report:
-        raise Broken("the JSON does not read back as itself")
+        raise BrokenPromiseError("the JSON does not read back as itself")
     for row in report.breakdown if computed else ():
         if sum(c.ns for c in row.categories) != row.step_ns:
-            raise Broken(f"a breakdown of {row.step_ns} ns adds up to {sum(c.ns for c in row.categories)}")
+            raise BrokenPromiseError(f"a breakdown of {row.step_ns} ns adds up to {sum(c.ns for c in row.categories)}")
 
 
 def _shown(report: Report, width: int) -> None:
     for line in terminal.lines(report, width):
         if line.cell_len > width or visible(line.plain) != line.plain:
-            raise Broken(f"a line of {line.cell_len} cells in {width}, or with control codes: {line.plain!r}")
+            raise BrokenPromiseError(
+                f"a line of {line.cell_len} cells in {width}, or with control codes: {line.plain!r}"
+            )
 
 
 def _clear(error: UnstallError) -> None:
     line = visible(str(error))
     if not error.why or "\n" in line or error.exit_code not in (1, 2, 4):
-        raise Broken(f"no clear line: {line!r}")
+        raise BrokenPromiseError(f"no clear line: {line!r}")
 
 
 def _digest(path: Path) -> str:

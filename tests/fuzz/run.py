@@ -1,4 +1,4 @@
-"""Thousands of damaged inputs through a pool of processes, each killed when it takes too long: ``python -m tests.fuzz.run``.
+"""Thousands of damaged inputs through processes that are killed when one takes too long.
 
 Comes in: a seed, how many inputs, a time limit. Goes out: counts on standard output, exit code 1 if there was a fault;
 with ``--state FILE`` what was done is kept a line each, and the next run of the same seed goes on from there; with

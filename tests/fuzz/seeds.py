@@ -63,7 +63,7 @@ def _used(db: sqlite3.Connection) -> list[str]:
 
 
 def _json(folder: Path) -> None:
-    """Reports, baselines, rows of ``nsys stats --format json``, a list of step times, a trace of the PyTorch profiler."""
+    """Reports, baselines, ``nsys stats --format json``, a list of step times, a trace of the PyTorch profiler."""
     from unstall.compare.baseline import slim
     from unstall.pipeline import report_of
     from unstall.report.json import to_json

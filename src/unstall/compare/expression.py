@@ -117,9 +117,8 @@ def _shown(text: str) -> str:
 
 def _term(text: str, tokens: list[tuple[str, str]]) -> Term:
     if not tokens or tokens[0][0] != "name":
-        raise UsageError(
-            _shown(text), f"a name expected {f'before {tokens[0][1]!r}' if tokens else 'at its end'}", HINT
-        )
+        where = f"before {tokens[0][1]!r}" if tokens else "at its end"
+        raise UsageError(_shown(text), f"a name expected {where}", HINT)
     name = tokens.pop(0)[1]
     if not tokens or tokens[0][0] != "op":
         if name not in WORDS:
