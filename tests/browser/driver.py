@@ -14,6 +14,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +33,13 @@ KEYS = {
     "ArrowRight": (39, ""), "ArrowDown": (40, ""), "Home": (36, ""), "End": (35, ""), " ": (32, " "),
 }  # fmt: skip
 SHIFT, CTRL = 8, 2
+WIRED = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3), os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads commands from descriptor 3 and answers on 4."""
 
 
 def chromium() -> str:
@@ -50,18 +58,13 @@ class Browser:
         self._room = tempfile.mkdtemp(prefix="unstall-browser-")
         commands, self._out = os.pipe()
         self._in, answers = os.pipe()
-        high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((commands, answers))]
-
-        def wire() -> None:
-            os.dup2(high[0], 3)
-            os.dup2(high[1], 4)
-
         self._process = subprocess.Popen(
-            [chromium(), *FLAGS, f"--user-data-dir={self._room}", "about:blank"],
-            preexec_fn=wire, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", WIRED, str(commands), str(answers), chromium(), *FLAGS,
+             f"--user-data-dir={self._room}", "about:blank"],
+            pass_fds=(commands, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        for fd in (commands, answers, *high):
-            os.close(fd)
+        os.close(commands)
+        os.close(answers)
         self._buffer, self._number, self._pages = b"", 0, dict[str, Page]()
 
     def open(self, source: str | os.PathLike[str], width: int = 1280, height: int = 800, **options: Any) -> Page:
