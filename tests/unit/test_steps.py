@@ -186,3 +186,19 @@ def test_a_pause_now_and_then_hides_no_steps() -> None:
             t.launch(name, at + us(30 * k))
     (steps,) = steps_of(t.profile())
     assert steps.steady["period_ns"].median() == ms(10)
+
+
+def test_of_many_processes_the_busiest_are_examined_and_the_others_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unstall.analyze.assemble.MOST_PROCESSES", 2)
+    t = TraceBuilder()
+    for pid in (100, 200, 300):
+        t.process(pid)
+        for i in range(10):
+            t.range(f"step_{i}", i * ms(8), i * ms(8) + ms(7))
+            t.launch("gemm", i * ms(8), kernel_dur=us(pid))
+    report = diagnose(analyze(t.profile()))
+    assert [row.process for row in report.steps] == [300, 200, 100]
+    assert [row.process for row in report.breakdown] == [300, 200]
+    assert {f.where.process for f in report.findings} <= {300, 200}
+    (left,) = (n for n in report.not_checked if n.code == "processes")
+    assert left.reason.startswith("1 of 3 processes")

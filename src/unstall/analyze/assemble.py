@@ -38,6 +38,9 @@ from unstall.model import (
 
 __all__ = ["analyze"]
 
+MOST_PROCESSES = 16
+"""Processes whose steps are taken apart, at 0.15 s each. A capture of more (hundreds of loader workers that annotate
+themselves) repeats itself, and three hundred took 43 s."""
 MOST_OF_TRACED, LEAST_OF_BUSY = 2.0, 0.75
 """A step without the profiler is not twice as long as the traced one, and hardly shorter than the GPU's work in it: on
 the planted captures it took 0.63 to 1.02 times the traced step, and work on the GPU repeats within a few percent."""
@@ -60,9 +63,11 @@ def analyze(profile: Profile, *, step: str | None = None, unprofiled_ns: int | N
     if nested is not None:
         ops = project.attribute(ops, nested)
     steps = find_steps(nested, profile.marks, ops, pattern=step)
-    looked_at = [(s, focus(profile, nested, ops, s)) for s in steps]
-    report = _report(profile, nested, ops, looked_at, unprofiled_ns or profile.meta.unprofiled_ns)
-    narrow = tuple(Analysis(p, n, o, (s,), report) for _, (p, n, o, s) in looked_at)
+    looked_at = [focus(profile, nested, ops, s) for s in steps[:MOST_PROCESSES]]
+    report = _report(
+        profile, nested, ops, steps, looked_at=looked_at, unprofiled_ns=unprofiled_ns or profile.meta.unprofiled_ns
+    )
+    narrow = tuple(Analysis(p, n, o, (s,), report) for p, n, o, s in looked_at)
     return Analysis(profile, nested, ops, steps, report, narrow)
 
 
@@ -70,12 +75,13 @@ def _report(
     profile: Profile,
     nested: pl.DataFrame | None,
     ops: pl.DataFrame,
-    looked_at: list[tuple[StepTable, View]],
+    steps: tuple[StepTable, ...],
+    *,
+    looked_at: list[View],
     unprofiled_ns: int | None,
 ) -> Report:
     from unstall import _version
 
-    steps = tuple(s for s, _ in looked_at)
     has_device = any(profile.table(t) is not None for t in DEVICE_TABLES)
     step_rows = [_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)]
     known = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
@@ -92,12 +98,21 @@ def _report(
         library=summary.library_rows(profile),
         samples=summary.sample_rows(profile),
         steps=step_rows,
-        breakdown=[breakdown(*v, row.period_ns.median) for (_, v), row in zip(looked_at, step_rows, strict=True)],
-        not_checked=not_collected(profile),
+        breakdown=[breakdown(*v, r.period_ns.median) for v, r in zip(looked_at, step_rows, strict=False)],
+        not_checked=[*not_collected(profile), *_too_many(len(steps))],
         warnings=[*profile.notes, *_warnings(profile, nested, ops, steps), *_doubtful(step_rows)],
         device_total_ns=_spent(ops) if has_device else None,
         device_attributed_ns=_spent(attributed) if has_device and nested is not None else None,
     )
+
+
+def _too_many(processes: int) -> list[NotChecked]:
+    """Processes of which only ranges and step times are told."""
+    left = processes - MOST_PROCESSES
+    if left <= 0:
+        return []
+    text = f"{left} of {processes} processes with steps: only the {MOST_PROCESSES} with most work were examined"
+    return [NotChecked(code="processes", reason=f"{text}; capture fewer at once for the others")]
 
 
 def _spent(ops: pl.DataFrame) -> int:
