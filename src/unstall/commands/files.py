@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
 from unstall.errors import UsageError
 
@@ -60,9 +60,20 @@ def emitting() -> Iterator[TextIO]:
 
 def emit(content: str | bytes) -> None:
     """Write to standard output exactly what is given, as UTF-8."""
+    with streaming(STDOUT) as out:
+        out.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def streaming(target: str) -> Iterator[BinaryIO]:
+    """Bytes to standard output or into a file, as they come."""
+    if target != STDOUT:
+        with writing(target) as file:
+            yield file
+        return
     with emitting() as out:
         out.flush()
-        out.buffer.write(content.encode() if isinstance(content, str) else content)
+        yield out.buffer
 
 
 def write(file: str, content: str | bytes) -> None:
@@ -71,22 +82,31 @@ def write(file: str, content: str | bytes) -> None:
     Raises:
         UsageError: the file cannot be written.
     """
-    data = content.encode() if isinstance(content, str) else content
+    with writing(file) as out:
+        out.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def writing(file: str) -> Iterator[BinaryIO]:
+    """The same piece by piece: what was written takes the file's place when all of it is there.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     path = Path(file)
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-        else:
-            _replace(path, data)
+        with path.open("wb") if path.exists() and not path.is_file() else _replacing(path) as out:
+            yield out
     except OSError as error:
         raise UsageError(file, f"cannot be written ({error.strerror or error})", "Name another file") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Through a temporary file in the same folder, so that the last step is one rename."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as temporary:
         try:
-            temporary.write(data)
+            yield cast(BinaryIO, temporary)
             temporary.close()
             Path(temporary.name).chmod(0o666 & ~_umask())
             Path(temporary.name).replace(path)

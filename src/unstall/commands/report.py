@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from unstall.commands.files import STDOUT, check, emit, emitting, place, write
+from unstall.commands.files import STDOUT, check, emit, emitting, place, streaming, write
 from unstall.errors import UsageError
 
 if TYPE_CHECKING:
-    from unstall.model import Report
+    from unstall.model import Analysis, Report, Timeline
     from unstall.report import Output
 
 By = Literal["total", "self", "gpu"]
@@ -52,41 +52,62 @@ def run(
     wanted = {output: targets[output.name] for output in outputs() if targets.get(output.name)}
     _check(profiles, wanted)
     unprofiled_ns = None if unprofiled_ms is None else round(min(unprofiled_ms * 1e6, TOO_LONG_NS))
+    how = {"step": step, "unprofiled_ns": unprofiled_ns, "cache": cache, "language": language}
     quiet = STDOUT in wanted.values()
     events = events or any(output.events for output in wanted)
     seen: list[Seen] = []
     for profile in profiles:
-        how = {"step": step, "unprofiled_ns": unprofiled_ns, "cache": cache, "language": language}
-        seen.append(look(profile, events=events, **how))
+        report, analysis = _examined(profile, events or any(output.stream for output in wanted), how)
         if not quiet:
-            _show(seen[-1].report, len(seen) > 1, top, by)
+            _show(report, bool(seen), top, by)
+        _stream(profile, wanted, analysis)
+        seen.append(Seen(report, _timeline(report, analysis) if events else None))
+        del analysis  # every row of the capture: the next one needs the room
     for output, target in wanted.items():
         _write(output, target, profiles, seen)
     return seen
 
 
-def look(profile: str, *, events: bool, **how: Any) -> Seen:
-    """One profile through the pipeline. Only what a timeline shows outlives this call, not the capture's rows."""
+def _examined(profile: str, events: bool, how: dict[str, Any]) -> tuple[Report, Analysis | None]:
+    """One profile through the pipeline, with its events where they are wanted."""
     from unstall import pipeline
+
+    return pipeline.examine(profile, **how) if events else (pipeline.report_of(profile, **how), None)
+
+
+def _timeline(report: Report, analysis: Analysis | None) -> Timeline | None:
+    """As much of a capture's events as a page shows."""
     from unstall.model import Warning_
 
-    if not events:
-        return Seen(pipeline.report_of(profile, **how))
-    report, analysis = pipeline.examine(profile, **how)
     if analysis is None:
-        return Seen(report)
+        return None
     try:
         from unstall.analyze.timeline import timeline
 
-        return Seen(report, timeline(analysis))
+        return timeline(analysis, report)
     except Exception as error:  # the figures are there: a page without events is better than no report
         text = f"The timeline could not be made: {type(error).__name__}: {error}."
         report.warnings.append(Warning_(code="timeline-crashed", text=text))
-        return Seen(report)
+        return None
+
+
+def _stream(profile: str, wanted: dict[Output, str], analysis: Analysis | None) -> None:
+    """Write what holds every event of a capture, while they are here."""
+    for output, target in wanted.items():
+        if output.stream is None:
+            continue
+        if analysis is None:
+            hint = "Give the profile itself: its .nsys-rep or .sqlite"
+            raise UsageError(f"--{output.name} {target}", f"{profile} holds sums, no events to show", hint)
+        from unstall.analyze.tracks import tracks
+
+        with streaming(place(target, profile)) as file:
+            output.stream(tracks(analysis), file)
 
 
 def rendered(output: Output, seen: Sequence[Seen]) -> str | bytes:
     """What an output makes of these profiles."""
+    assert output.render is not None, f"{output.name} streams"
     reports = [one.report for one in seen]
     return output.render(reports, [one.timeline for one in seen]) if output.events else output.render(reports)
 
@@ -124,6 +145,8 @@ def _others(wanted: dict[Output, str], output: Output) -> list[str]:
 
 
 def _write(output: Output, target: str, profiles: Sequence[str], seen: Sequence[Seen]) -> None:
+    if output.stream is not None:
+        return
     by_file: dict[str, list[Seen]] = {}
     for profile, one in zip(profiles, seen, strict=True):
         by_file.setdefault(place(target, profile), []).append(one)

@@ -7,11 +7,12 @@ that shows events their timeline, which is all that an output may take. Goes out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any, BinaryIO
 
 __all__ = ["Output", "outputs"]
 
@@ -28,14 +29,16 @@ class Output:
         render: reports → the file's content; called with one report unless ``joins``. With ``events`` it gets a second
             list as long as the first: the timeline of each, ``None`` where the input holds sums only.
         joins: several reports can stand in one file.
-        events: it shows events. They are kept for those outputs alone.
+        events: it shows a timeline, which is made for such outputs alone.
+        stream: instead of ``render``: all tracks of one capture, as they come → a file, as it grows.
     """
 
     name: str
     help: str
-    render: Callable[..., str | bytes]
+    render: Callable[..., str | bytes] | None = None
     joins: bool = False
     events: bool = False
+    stream: Callable[[Iterable[Any], BinaryIO], None] | None = None
 
 
 @cache
