@@ -85,16 +85,21 @@ def has_device(report: Report) -> bool:
 
 def verdict(report: Report) -> str:
     """What holds the step back, in a sentence or two."""
+    return " ".join(filter(None, verdict_parts(report)))
+
+
+def verdict_parts(report: Report) -> tuple[str, str]:
+    """The verdict itself, and what else there is to say of it (may be empty)."""
     first = next((f for f in report.findings if f.main), None)
     if not report.steps:
-        found = f" {first.title}." if first else _largest(report)
-        return f"No repeating step in this capture: the tables are totals.{found}"
+        found = f"{first.title}." if first else _largest(report)
+        return "No repeating step in this capture: the tables are totals.", found
     row = breakdown_of(report, report.steps[0])
     if row is None:
         step = text.duration(report.steps[0].period_ns.median)
-        return f"A step takes {step}; where it goes cannot be told from this input.{_largest(report)}"
-    sentences = [_of_step(report, row), *_shared(report), *([_prediction(first)] if first else [])]
-    return " ".join(filter(None, sentences))
+        return f"A step takes {step}; where it goes cannot be told from this input.", _largest(report)
+    more = [*_shared(report), *([_prediction(first)] if first else [])]
+    return _of_step(report, row), " ".join(filter(None, more))
 
 
 def _shared(report: Report) -> list[str]:
@@ -122,7 +127,7 @@ def _largest(report: Report) -> str:
     if top is None or (share or 0) < WORTH_NAMING:
         return ""
     most = f"{text.ms(top.total_ns)} ms, {text.percent(share)} of the {'time' if inside else 'ranges listed'}"
-    return f" The largest range is {text.shorten(top.name, LONGEST_NAME)}: {most}."
+    return f"The largest range is {text.shorten(top.name, LONGEST_NAME)}: {most}."
 
 
 def _pace(row: BreakdownRow) -> str:
