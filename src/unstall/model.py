@@ -467,6 +467,124 @@ class Comparison(Record, kw_only=True):
     language: str = "en"  # of its texts
 
 
+# -- many ranks (`unstall ranks`): times are a mean over the matched steps where they say "a step" ---------------------
+
+
+class RankFinding(Record, kw_only=True):
+    """A finding of one rank's own report, without its evidence (`unstall report FILE` has it)."""
+
+    code: str
+    title: str
+    where: Where
+    cost_ns_per_step: int  # waits for other ranks taken out
+    predicted_step_ns: int | None
+    confidence: str
+
+
+class RankClock(Record, kw_only=True):
+    """How the rank's times came onto the common clock."""
+
+    by: Literal["collectives", "utc", "none"]
+    offset_ns: int | None = None  # against the ranks' median, beyond the wall clock that its capture stores
+    residual_ns: int | None = None  # spread of the ends of its collectives after alignment
+
+
+class RankRow(Record, kw_only=True):
+    rank: int
+    rank_from: str  # capture | file name | file order | process
+    file: str
+    host: str = ""
+    process: int | None = None  # OS pid
+    gpu: str = ""
+    device: int | None = None
+    step_ns: int | None  # median steady step; null without steps
+    steps: int = 0
+    warmup: int = 0
+    own_ns: int | None = None  # the mean matched step without waiting for later ranks
+    wait_ns: int | None = None  # waiting a step for ranks that came later, where nothing hid it
+    transfer_ns: int | None = None  # exposed communication a step that is no waiting
+    late_share: float | None = None  # of its collectives, the part that it entered last
+    caused_ns: int | None = None  # waiting a step that the others spent on it, mean of the others
+    breakdown: BreakdownRow | None = None  # as in its report, `rank_wait` apart from `exposed_communication`
+    findings: list[RankFinding] = []
+    clock: RankClock | None = None
+    periods_ns: list[int | None] = []  # one a step of `Ranks.steps`; null where this rank lacks it
+    waits_ns: list[int | None] = []
+
+
+class Straggler(Record, kw_only=True):
+    """Who (or what) made the others wait."""
+
+    rank: int | None  # null: no rank but the network between them
+    steps: list[str]  # step labels in which it did, of `Ranks.steps`
+    always: bool  # in most steps, not now and then
+    cause: str  # compute | more-work | data-loading | saving | file-io | copies | host | garbage-collection | …
+    cost_ns_per_step: int  # always: a matched step; else: one of `steps`
+    lost_percent: float  # of the time of all ranks over the matched steps
+    late_share: float | None  # of the collectives in those steps, the part that it entered last
+    excess_ns: int | None = None  # more than the median of the others of what `cause` names, in those steps
+    range: str | None = None  # where, on the late rank
+    ranks: list[int] = []  # for the network: who took part
+    confidence: Literal["high", "medium", "low"] = "medium"
+
+
+class CollectiveRow(Record, kw_only=True):
+    """One kind of collective of one communicator."""
+
+    kind: str
+    communicator: int  # in order of first use; on the host, the phase in which the ranks meet
+    members: list[int]
+    matched: int
+    per_step: float
+    duration_ns: int  # median over members and calls
+    transfer_ns: int  # median of the fastest member
+    wait_ns: int  # mean over members: beyond the fastest
+    exposed_ns: int  # a step, mean over members
+    last: int | None  # the member that most often comes last
+    last_share: float | None
+
+
+class Imbalance(Record, kw_only=True):
+    """How unequal the ranks are in the time of their own (a step without waiting for others)."""
+
+    min_ns: int
+    median_ns: int
+    max_ns: int
+    percent: float  # max over mean, minus one
+    wait_ns: int  # mean over ranks, a step
+    lost_percent: float  # of the time of all ranks
+
+
+class RanksClock(Record, kw_only=True):
+    by: Literal["collectives", "utc", "none", "mixed"]
+    hosts: int
+    skew_ns: int | None = None  # largest offset between the wall clocks of two captures, as estimated
+    residual_ns: int | None = None
+
+
+class FailedRank(Record, kw_only=True):
+    file: str
+    reason: str
+    rank: int | None = None
+
+
+class Ranks(Record, kw_only=True):
+    """Many ranks, merged."""
+
+    ranks: list[RankRow]  # by rank
+    stragglers: list[Straggler] = []  # most lost first
+    imbalance: Imbalance | None = None
+    failed: list[FailedRank] = []
+    missing: list[int] = []  # numbers between the ranks that nobody has
+    files: int = 0
+    step_ns: int | None = None  # median over ranks and matched steps
+    matched_steps: int = 0
+    steps: list[str] = []  # labels of the matched steps
+    collectives: list[CollectiveRow] = []
+    meeting: Literal["collectives", "host", "none"] = "none"  # where the ranks were seen to wait for each other
+    clock: RanksClock | None = None
+
+
 class Report(Record, kw_only=True):
     """Everything that every output renders. Lists are complete; ``--top`` cuts only what people look at."""
 
@@ -488,8 +606,134 @@ class Report(Record, kw_only=True):
     not_checked: list[NotChecked] = []
     warnings: list[Warning_] = []
     comparison: Comparison | None = None
+    ranks: Ranks | None = None
     device_total_ns: int | None = None  # all device time: attributed to ranges + unattributed
     device_attributed_ns: int | None = None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Timeline: the events themselves, for what draws them
+# --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Track:
+    """One row of a timeline over the whole capture, as ``analyze.tracks`` gives it.
+
+    Attributes:
+        kind: ``steps``, ``nvtx``, ``nvtx_async`` (start/end ranges), ``api``, ``osrt``, ``library``, ``gil``, ``cpu`` (when
+            the thread ran), ``samples``, ``overhead``, ``stream`` or ``counter``.
+        process: global process id; -1 for counters of a GPU.
+        process_name, thread, thread_name: whose it is; ``thread`` is the global id, ``None`` for what is not a thread's.
+        device, device_name, context, stream: of streams and counters, else ``None`` and empty.
+        label: name of a counter.
+        frame: rows by lane and start; rows of one lane do not overlap. Columns: ``start``, ``end`` (ns), ``lane``,
+            ``name`` (string-like), ``link`` (correlation id, null for none), ``table`` and ``row`` (where the event stands
+            in its profile), ``chain`` (call chain, null for none). Counters: ``time``, ``value``.
+    """
+
+    kind: str
+    process: int
+    frame: pl.DataFrame
+    process_name: str = ""
+    thread: int | None = None
+    thread_name: str = ""
+    device: int | None = None
+    device_name: str = ""
+    context: int | None = None
+    stream: int | None = None
+    label: str = ""
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes its rows need."""
+        return int(self.frame["lane"].max() or 0) + 1 if "lane" in self.frame.columns else 1  # type: ignore[arg-type]
+
+
+class Omitted(Record, kw_only=True):
+    """Events that a timeline does not show one by one."""
+
+    what: Literal["merged", "tracks", "ranges", "samples", "lanes", "names"]
+    count: int
+    text: str
+
+
+class Jump(Record, kw_only=True):
+    """Where on a timeline a finding is to be seen; ns after ``Timeline.zero_ns``."""
+
+    start_ns: int
+    end_ns: int
+    label: str
+    track: int | None = None  # index into ``Timeline.tracks``
+    idle: list[list[int]] = []  # gaps of the GPU to shade
+    marks: list[list[int]] = []  # the kernels or calls it is about
+
+
+class TimelineGroup(Record, kw_only=True):
+    """A heading that can be folded."""
+
+    kind: Literal["process", "thread", "gpu", "others", "metrics"]
+    name: str = ""
+    id: int | None = None  # OS id of the process or thread, number of the GPU
+    parent: int | None = None
+    open: bool = True
+
+
+class Merged(Record, kw_only=True):
+    """Which rows of a track stand for several events: ``at`` are row numbers, delta-coded."""
+
+    at: list[int]
+    count: list[int]
+    busy: list[int]  # ns of the row that its events really take
+
+
+class TimelineTrack(Record, kw_only=True):
+    """One track's events in columns, rows by lane and start."""
+
+    kind: str
+    group: int
+    process: int  # index of its process: links join on (process, link)
+    name: str = ""
+    id: int | None = None  # number of the stream
+    lanes: list[int]  # rows of each lane
+    start: list[int]  # delta-coded, ns after ``Timeline.zero_ns``
+    dur: list[int]
+    label: list[int]  # index into ``Timeline.names``
+    link: list[int] | None = None  # correlation id, delta-coded over the rows; -1 is none
+    fact: list[int] | None = None  # index into ``Timeline.facts``, -1 is none
+    stack: list[int] | None = None  # node of ``Timeline.stacks``, -1 is none
+    merged: Merged | None = None
+    values: list[float] | None = None  # of counters
+    step: int | None = None  # of steps: how many leading rows are warm-up
+    limit: str = ""  # of steps: host | gpu, the clock they are cut on
+
+
+class Stacks(Record, kw_only=True):
+    """Call stacks as a tree of frames; a node's ancestors are its callers."""
+
+    parent: list[int]
+    name: list[int]
+
+
+class Timeline(Record, kw_only=True):
+    """Events of one capture for drawing: some steady steps in full, the rest thinned; bounded in size.
+
+    ``docs`` of ``analyze.timeline`` describe the encoding. All times are ns after ``zero_ns`` of the capture's clock.
+    """
+
+    version: int = 1
+    zero_ns: int
+    begin_ns: int
+    end_ns: int
+    home: list[int]
+    windows: list[list[int]]
+    names: list[str]
+    facts: list[list[int | str | None]]
+    stacks: Stacks
+    groups: list[TimelineGroup]
+    tracks: list[TimelineTrack]
+    jumps: list[Jump | None] = []
+    omitted: list[Omitted] = []
 
 
 def empty(table: str) -> pl.DataFrame:
