@@ -48,7 +48,7 @@ def build(variant: str) -> Callable[[int], object]:
     model = Mixer(size(1024, 16), size(60, 3)).to(DEVICE, torch.bfloat16)
     params = list(model.parameters())
     adam = OwnAdam(params) if variant == "bad" else torch.optim.Adam(params, 1e-5, fused=True)
-    x = torch.randn(size(6144, 8), size(1024, 16), device=DEVICE, dtype=torch.bfloat16)
+    x = torch.randn(size(16384, 8), size(1024, 16), device=DEVICE, dtype=torch.bfloat16)
 
     def iterate(i: int) -> object:
         nvtx.range_push("training iteration")

@@ -26,7 +26,7 @@ def build(variant: str) -> Callable[[int], object]:
     model = nn.Sequential(*[Residual(width) for _ in range(size(60, 3))]).to(DEVICE, torch.bfloat16)
     options = {"foreach": False} if variant == "bad" else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), 1e-5, **options)
-    x = torch.randn(size(6144, 8), width, device=DEVICE, dtype=torch.bfloat16)
+    x = torch.randn(size(12288, 8), width, device=DEVICE, dtype=torch.bfloat16)
 
     def step(i: int) -> object:
         with nvtx.range(f"step_{i:04d}"):
