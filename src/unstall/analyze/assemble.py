@@ -14,6 +14,7 @@ import polars as pl
 
 from unstall.analyze import project, ranges, summary
 from unstall.analyze.breakdown import breakdown
+from unstall.analyze.collecting import in_terms_of
 from unstall.analyze.device import device_ops
 from unstall.analyze.focus import View, focus
 from unstall.analyze.place import placed
@@ -220,7 +221,9 @@ def not_collected(profile: Profile) -> list[NotChecked]:
         "gil": "GIL waits: not traced; collect with `--trace=python-gil` (nsys 2023.4 or newer)",
         "samples": "CPU samples: none; collect with `--sample=process-tree` where the kernel allows it",
     }
-    return [NotChecked(code=t, reason=text) for t, text in wanted.items() if profile.table(t) is None]
+    producer = profile.meta.producer
+    missing = ((t, text) for t, text in wanted.items() if profile.table(t) is None)
+    return [NotChecked(code=t, reason=in_terms_of(producer, t, text)) for t, text in missing]
 
 
 def _warnings(

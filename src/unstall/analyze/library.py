@@ -11,9 +11,9 @@ import polars as pl
 
 DOMAINS = (
     "NCCL|CCCL|CUB|Thrust|cuBLAS\\w*|cuDNN|cuFFT|cuSPARSE\\w*|cuSOLVER\\w*|cuTENSOR\\w*|NVSHMEM\\w*|UCX|MPI|OpenMP|"
-    "TensorRT|TorchInductor|TSL|XLA|libcudf|libkvikio|GIL Trace"
+    "TensorRT|TorchInductor|TSL|XLA|libcudf|libkvikio|GIL Trace|torch\\.ops"
 )
-"""Domains that libraries register (whole name, any case)."""
+"""Domains that libraries register (whole name, any case); ``torch.ops`` holds the operators of a Kineto trace."""
 
 NAMES = (
     r"(?:cub|thrust|cuda|cccl)::",  # CCCL: cub::DeviceScan, thrust::sort

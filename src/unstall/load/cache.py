@@ -156,7 +156,7 @@ def _default() -> Path:
 
 def _code() -> str:
     """Changes whenever a module that shapes a profile does."""
-    modules = [*Path(__file__).parent.glob("*.py"), Path(__file__).parents[1] / "model.py"]
+    modules = [*Path(__file__).parent.rglob("*.py"), Path(__file__).parents[1] / "model.py"]
     stamps = sorted((m.name, m.stat().st_size, m.stat().st_mtime_ns) for m in modules)
     return hashlib.sha256(repr(stamps).encode()).hexdigest()
 

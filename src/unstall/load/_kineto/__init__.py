@@ -1,0 +1,1 @@
+"""The parts of reading a trace of PyTorch's profiler: text → events → tables. ``unstall.load.kineto`` runs them."""
