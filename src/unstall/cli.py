@@ -112,19 +112,20 @@ def report(
 def demo(
     top: Top = 10,
     by: Rank = "total",
-    live: Annotated[bool, typer.Option("--live", help="Run the loop on this machine now and report on that.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Only the run made here, with its whole report.")] = False,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Only the recorded run: nothing runs here.")] = False,
     lang: Lang = "en",
     **targets: str,
 ) -> None:
-    """Show the report of a run recorded on an H200.
+    """Show the whole loop in a minute: a run recorded on an H200, and the same run here; the fix tried on both.
 
-    Needs no GPU, no nsys and no torch; --live uses what there is of them.
+    Needs no GPU, no nsys and no torch; it uses what there is of them.
     """
     from unstall.commands import demo as command
 
-    if live:
+    if live and not recorded:
         raise typer.Exit(command.run_live(targets, top=top, by=by, language=lang))
-    command.run(targets, top=top, by=by, language=lang)
+    command.run(targets, top=top, by=by, live=not recorded, language=lang)
 
 
 class _RunCommand(TyperCommand):

@@ -17,6 +17,8 @@ import jsonschema
 import pytest
 
 from unstall import cli, demo
+from unstall.collect import flow
+from unstall.commands import demo as demo_command
 from unstall.errors import CollectionFailed, GateFailed, ProfileUnreadable, UnstallError, UsageError
 from unstall.report.json import from_json, schema
 
@@ -58,15 +60,55 @@ def digest(path: Path) -> str:
 
 
 def test_demo(run: Run) -> None:
+    code, out, err = run("demo", "--recorded")
+    assert (code, err) == (0, "")
+    assert "NVIDIA H200" in out and "data_load" in out
+    assert "without the profiler: 27.0 ms" in out
+    assert "FASTER: before / after is 10.1×" in out and "ON THIS MACHINE" not in out
+
+
+def test_demo_tries_the_fix_on_this_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In NumPy and with the built-in collector, as where there is neither PyTorch nor nsys."""
+    monkeypatch.setattr(demo, "has_torch", lambda: False)
+    monkeypatch.setattr(flow, "find_nsys", lambda: [])
+    monkeypatch.setattr(demo_command, "TRIAL_S", demo.SHORTEST_TRIAL_S)
+    code, out, err = run("demo")
+    assert code == 0
+    here = out[out.index("ON THIS MACHINE") :]
+    assert "data loading" in here and "data_load" in here and "of NumPy" in here
+    assert "plain: " in err and "prefetch: " in err
+    tried = here[here.index("As it is: ") :]
+    assert re.search(r"prefetch .* (faster|inconclusive|no difference|slower)", tried)
+    assert re.search(r"^(FASTER|INCONCLUSIVE|NO DIFFERENCE|SLOWER): ", tried, re.M)
+
+
+def test_demo_says_what_it_cannot_do_here(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_program(*_: object, **__: object) -> None:
+        raise CollectionFailed("python", "cannot be started", "Do this")
+
+    monkeypatch.setattr("unstall.collect.collect", no_program)
     code, out, err = run("demo")
     assert (code, err) == (0, "")
-    assert "NVIDIA H200" in out and "data_load" in out and "2.69 ms" in out
-    assert "without the profiler: 27.0 ms" in out
+    assert "Not done here: python: cannot be started. Do this" in out
+
+
+def test_demo_for_a_program_runs_nothing_here(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unstall.collect.collect", lambda *_, **__: pytest.fail("nothing is to be run"))
+    code, out, err = run("demo", "--json", "-")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["steps"][0]["unprofiled_ns"] == 26_990_000
+
+
+def test_recorded_step_times_are_those_of_the_recording() -> None:
+    comparison = demo.recorded_verdict()
+    assert comparison.verdict == "faster" and comparison.before.count == comparison.after.count == 32
+    assert comparison.before.step_ns == pytest.approx(demo.TRUTH.unprofiled_ms * 1e6, rel=0.02)
+    assert comparison.after.step_ns == pytest.approx(demo.TRUTH.fixed_ms * 1e6, rel=0.02)
 
 
 def test_readme_shows_the_real_output(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = run("demo")
+    _, out, _ = run("demo", "--recorded")
     shown = out[out.index(demo.RECORDED) : out.index("\nKERNELS")]
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
