@@ -166,3 +166,55 @@ def silent(t: Trace) -> None:
         t.sync("stream", at + MS, end + 5 * US)
 
     steps(t, 5030 * US, body)
+
+
+KOREAN = """
+호스트가 GPU를 기다리고, 그 뒤 GPU의 일감이 떨어집니다.
+
+## 탐지 대상
+
+스텝 안에서 디바이스를 기다리는 호출입니다. `.item()`, `print(tensor)`, `if tensor:`, `torch.cuda.synchronize()`,
+`cudaStreamSynchronize`, `cudaDeviceSynchronize`, `cudaEventSynchronize`, 몇 바이트를 옮기는 동기 `cudaMemcpy`, 페이지
+고정 메모리나 관리형 메모리의 동기 memset이 여기에 듭니다.
+
+## 시간이 걸리는 이유
+
+기다리는 것 자체는 비용이 아닙니다. 그동안 GPU가 일하기 때문입니다. 비용은 그 뒤에 생깁니다. 대기가 끝나면 큐가 비어
+있고, 호스트가 다음 작업을 준비해 실행할 때까지 GPU는 유휴 상태입니다. 작업을 내보내는 속도가 한계여서 호스트가 어차피
+앞서 나갈 수 없다면 대기를 없애도 얻는 것이 거의 없습니다. 그래서 호출에 든 시간이 아니라 예측으로 판단합니다.
+
+## 안전성
+
+대기를 없애도 계산 결과는 달라지지 않습니다. 디바이스에서 읽는 값은 나중에 또는 덜 자주 읽어야 합니다.
+
+## 오탐인 경우
+
+- GPU가 가득 채우는 스텝의 끝에 있는 대기 하나입니다. 이득은 예측된 만큼이고 보통 적습니다.
+- 측정하려고 직접 넣은 타이머나 로그 앞의 대기입니다.
+
+## 판정 기준
+
+대기 중이거나 대기 직후에 스텝의 2 % 이상이 유휴 상태여야 합니다. 예측 이득이 3 %보다 작으면 참고 사항입니다. 호출
+표에서는 비싸 보여도 실제로는 그렇지 않은 대기입니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="GPU를 기다리는 대기가 GPU의 일감을 떨어뜨립니다",
+    says={
+        "dry": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안, 대기 중이거나 대기 직후에 GPU가 유휴 상태입니다",
+        "waits": "{call}: 스텝마다 대기 {value:n}번, 호출 안의 시간 {inside:ms}. GPU를 기다리는 것은 비용이 아니고 "
+        "그 뒤에 오는 것이 비용입니다",
+        "values": "그중 스텝마다 {value:n}번은 값을 읽어 옵니다(.item(), bool(tensor), print)",
+    },
+    fix=Fix(
+        title="스텝 안에서 기다리지 않기",
+        pytorch="손실과 지표를 디바이스 텐서로 두고(detach()로 떼어 더하고) .item()은 50 또는 100스텝마다 "
+        "호출하십시오. `if tensor:`와 불리언 인덱싱은 torch.where나 마스크로 바꾸고, 타이머 주변의 "
+        "torch.cuda.synchronize()는 빼십시오(torch.cuda.Event를 쓰십시오).",
+        jax="스텝 안에서 결과에 block_until_ready, float(), np.asarray를 호출하지 마십시오. 지표는 50 또는 "
+        "100스텝마다 읽으십시오.",
+        cuda="동기화 대신 스트림과 cudaStreamWaitEvent로 순서를 정하십시오. cudaEventQuery로 확인하거나 이전 스텝의 "
+        "결과를 읽으십시오. memset과 memcpy는 Async 형식을 쓰십시오.",
+    ),
+    explain=KOREAN,
+)

@@ -69,20 +69,19 @@ class Case(Places):
         """CUDA calls made in steady steps: ``start``, ``end``, ``thread``, ``correlation``, ``name``, ``step``, and
 
         - ``kind``: sync | alloc | copy | graph | launch | other,
-        - ``prepared``: from when on the host prepared it (the end of the call before on its thread, at most
-          ``LEAD_IN_NS`` back),
+        - ``prepared``: from when on the host prepared it (the end of the last call on its thread that was not
+          ``other``, which only asks the driver something; at most ``LEAD_IN_NS`` back),
         - ``after``: correlation of the last call on its thread that was not ``other``.
         """
         schema = {"start": pl.Int64, "end": pl.Int64, "thread": pl.Int64, "correlation": pl.Int64, "name": pl.String}
         api = self.profile.api
         rows = pl.DataFrame(schema=schema) if api is None else api.filter(pl.col("process") == self.process)
         rows = rows.select("start", "end", "thread", "correlation", pl.col("name").cast(pl.String)).sort("start")
-        before = pl.col("end").cum_max().shift(1).over("thread").fill_null(pl.col("start"))
+        rows = rows.with_columns(kind=call_kinds(rows["name"]))
+        acted = pl.when(pl.col("kind") != "other").then("end").cum_max().forward_fill()
+        before = acted.shift(1).over("thread").fill_null(pl.col("start"))
         rows = rows.with_columns(
             prepared=pl.min_horizontal(pl.max_horizontal(before, pl.col("start") - LEAD_IN_NS), pl.col("start")),
-            kind=call_kinds(rows["name"]),
-        )
-        rows = rows.with_columns(
             after=pl.when(pl.col("kind") != "other").then("correlation").forward_fill().shift(1).over("thread")
         )
         return self._in_steps(rows, rows["start"])

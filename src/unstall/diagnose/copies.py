@@ -19,6 +19,9 @@ from unstall.diagnose.events import some_of, spans
 OWN_BYTES = 4 << 20
 """Copies of at least this size run at the link's rate: 4 MB take 75 µs at 55 GB/s, set-up about 2 µs."""
 SETUP_NS = 2_000
+SMALL_BYTES = 64_000
+"""Up to 64 kB the driver takes along what is to be copied and the call returns at once, pinned or not ("API
+synchronization behavior", CUDA runtime reference): there the calls cost, not the memory they copy from."""
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,8 @@ def _facts(rows: pl.DataFrame, table: str, profile: Profile) -> pl.DataFrame:
         text = [pl.col(c).cast(pl.String) for c in ("source", "destination")]
         facts = picked.select(kind.alias("name"), "bytes", *text, copy_kind=kind)
     else:
-        facts = picked.select(
-            name=pl.lit(table), bytes=pl.col("bytes") if "bytes" in picked.columns else pl.lit(None, pl.Int64)
-        )
+        moved = pl.col("bytes") if "bytes" in picked.columns else pl.lit(None, pl.Int64)
+        facts = picked.with_columns(name=pl.lit(table), bytes=moved).select("name", "bytes")
     return rows.hstack(facts)
 
 

@@ -131,3 +131,54 @@ def _trace(t: Trace, at_end: bool) -> None:
         t.sync("context", at + 40 * US, end + 5 * US)
 
     steps(t, 7 * MS + 50 * US if at_end else 5 * MS + 50 * US, body)
+
+
+KOREAN = """
+연산이 가려 주지 않는 집합 통신입니다.
+
+## 탐지 대상
+
+옆에서 도는 연산 없이 GPU가 통신 커널(NCCL all-reduce, all-gather, reduce-scatter, all-to-all, 송신과 수신)만 돌리는
+시간입니다.
+
+## 시간이 걸리는 이유
+
+집합 통신은 NVLink나 네트워크로 데이터를 옮기고, 그동안 연산 장치는 유휴 상태입니다. 뒤쪽 층의 기울기는 앞쪽 층의
+기울기보다 훨씬 먼저 준비됩니다. 곧바로 시작하면 나머지 역전파와 나란히 축약할 수 있습니다. 집합 통신 커널은 안에서
+가장 느린 랭크를 기다리기도 하므로, 이 시간의 일부는 뒤처진 랭크의 몫일 수 있습니다(`straggler-rank`).
+
+## 안전성
+
+겹쳐도 결과는 달라지지 않습니다. 압축하거나 덜 자주 축약하면(로컬 스텝) 달라집니다.
+
+## 오탐인 경우
+
+- 다른 랭크를 기다리는 것도 통신처럼 보입니다. 모든 랭크의 보고서를 나란히 놓고 보십시오.
+- 시작 뒤의 첫 집합 통신은 랭크들을 연결합니다. 워밍업 스텝은 제외합니다.
+
+## 판정 기준
+
+스텝의 2 % 이상입니다. 예측은 집합 통신을 들어가는 만큼 연산과 나란히 돌린 것으로, 모두 겹칠 때 도달하는 값입니다.
+비관적 한계에서는 그 이득의 절반을 뺍니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="GPU 사이의 통신이 연산에 가려지지 않습니다",
+    says={
+        "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 통신만 합니다",
+        "all": "집합 통신은 스텝마다 {value:ms}, 실행 {count:n}번이고, 그중 {hidden:pct}가 연산에 가려집니다",
+        "top": "{kernel}: 스텝마다 {value:ms}, 실행 {count:n}번",
+    },
+    fix=Fix(
+        title="통신을 연산과 겹치기",
+        pytorch="DistributedDataParallel은 스스로 겹칩니다. 역전파 뒤에 직접 축약하지 말고 이것을 쓰십시오. "
+        "bucket_cap_mb를 조정하고 gradient_as_bucket_view=True와 static_graph=True를 주십시오. 기울기 "
+        "누적에서는 마지막을 뺀 모든 마이크로배치에 no_sync()를 쓰십시오. FSDP라면 forward_prefetch와 "
+        "backward_prefetch입니다. bf16 기울기는 바이트를 절반으로 줄입니다.",
+        jax="XLA의 지연 숨김 스케줄러를 켜고(--xla_gpu_enable_latency_hiding_scheduler=true), 작은 집합 통신을 "
+        "합치십시오(combine-threshold 플래그).",
+        cuda="입력이 준비되는 즉시 집합 통신을 묶어서(ncclGroupStart/End) 별도 스트림에서 실행하고, 결과를 쓰는 "
+        "곳에서만 연산이 이벤트를 기다리게 하십시오.",
+    ),
+    explain=KOREAN,
+)

@@ -144,3 +144,58 @@ def _trace(t: Trace, name: str) -> None:
         t.sync("stream", at + 210 * US, at + 10 * MS + 20 * US)
 
     steps(t, 10 * MS + 40 * US, body)
+
+
+KOREAN = """
+fp32 행렬 곱이 CUDA 코어에서 돌고 텐서 코어는 놀고 있습니다.
+
+## 탐지 대상
+
+텐서 코어가 TF32나 bf16을 처리하는 GPU에서, 이름이 CUDA 코어의 fp32를 가리키는 GEMM과 합성곱 커널(`simt_sgemm`,
+`ampere_sgemm`, `f32f32_f32f32 … ffma`, `scudnn`, MAGMA와 Triton의 fp32 변형)입니다.
+
+## 시간이 걸리는 이유
+
+H200은 fp32로 67 TFLOP/s, TF32로 495 TFLOP/s를 냅니다. A100은 19.5와 156입니다. PyTorch는 따로 지정하지 않으면 fp32
+행렬 곱을 온전한 fp32로 계산합니다(합성곱은 기본으로 TF32를 씁니다).
+
+## 안전성
+
+수치가 바뀝니다. TF32는 fp32의 범위를 유지하면서 입력을 가수 10비트, 십진수로 약 3자리로 반올림하고, 합은 fp32로
+둡니다. 대부분의 신경망은 학습이 똑같이 수렴합니다. 손실 곡선을 비교하십시오. bf16 autocast는 더 빠르고 7비트로
+반올림합니다. 방정식 풀이, 물리 계산, 크기가 크게 다른 값의 합에는 온전한 fp32를 유지하십시오.
+
+## 오탐인 경우
+
+- 작은 행렬 곱: 10 µs 미만의 커널은 지연이 한계이므로 제외합니다.
+- 소비자용 GPU(GeForce)는 TF32가 더 빠르지 않습니다. 예측은 이런 GPU의 최고 성능을 알고 있고, 그때는 이득이
+  없습니다.
+- Triton 커널은 작성자가 넣지 않는 한 이름에 정밀도가 없으므로 판정하지 않습니다.
+
+## 판정 기준
+
+이런 커널이 스텝 시간의 5 % 이상이어야 합니다. 예측은 각 커널의 시간에 GPU의 최고 성능 비율(NVIDIA 데이터시트)을
+곱하되, TF32 커널은 fp32 커널이 최고 성능에 도달하는 비율의 4분의 3까지 도달한다고 가정합니다(발표된 cuBLAS 수치:
+fp32는 최고 성능의 약 90 %, TF32는 55~80 %). 한계는 그 절반과 전부입니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="행렬 곱이 텐서 코어 없이 fp32로 실행됩니다",
+    says={
+        "share": "{step:ms} 스텝 중 {value:ms}({share:pct})가 CUDA 코어의 fp32 행렬 곱입니다",
+        "top": "{kernel}: 스텝마다 {value:ms}, 실행 {count:n}번",
+        "peaks": "{gpu}: fp32 {fp32:n} TFLOP/s, TF32 {tf32:n} TFLOP/s(데이터시트). 행렬 곱 하나의 가정 이득은 "
+        "{value:times}입니다",
+        "guess": "{gpu}: 최고 성능 표에 없는 GPU입니다. 행렬 곱 하나에 조심스럽게 {value:times}를 가정합니다",
+    },
+    fix=Fix(
+        title="TF32를 허용하거나 bf16으로 학습하기",
+        pytorch="torch.set_float32_matmul_precision('high')는 행렬 곱에 TF32를 허용합니다(합성곱의 "
+        "torch.backends.cudnn.allow_tf32는 기본으로 켜져 있습니다). 또는 순전파와 손실을 "
+        "torch.autocast('cuda', torch.bfloat16) 아래에서 돌리십시오. 손실 곡선을 비교하십시오.",
+        jax="jax.config.update('jax_default_matmul_precision', 'tensorfloat32')를 쓰거나 bfloat16으로 계산하십시오.",
+        cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), cublasLt라면 CUBLAS_COMPUTE_32F_FAST_TF32를 "
+        "쓰십시오. bf16 입력에 fp32 누산은 더 빠릅니다.",
+    ),
+    explain=KOREAN,
+)

@@ -133,3 +133,48 @@ def _trace(t: Trace, convert: int) -> None:
         t.sync("stream", at + 650 * US, free + 5 * US)
 
     steps(t, 10 * (600 * US + 2 * convert) + 50 * US, body)
+
+
+KOREAN = """
+합성곱이 텐서를 이리저리 전치합니다.
+
+## 탐지 대상
+
+합성곱 주변의 레이아웃 변환입니다. `nchwToNhwc`, `nhwcToNchw`, cuDNN의 텐서 변환, XLA의 전치가 여기에 듭니다.
+
+## 시간이 걸리는 이유
+
+텐서 코어 합성곱은 채널이 마지막인 배치(NHWC)를 원합니다. 채널이 먼저인 배치(NCHW)를 받으면 cuDNN은 합성곱마다 입력,
+가중치, 출력을 변환합니다. 아무것도 계산하지 않으면서 모든 바이트를 두 번 옮기는 커널입니다.
+
+## 안전성
+
+안전합니다. 같은 값이 메모리에 다른 순서로 놓일 뿐입니다. 이런 텐서의 스트라이드를 읽거나 `view`를 호출하는 코드는
+`reshape`나 `contiguous()`가 필요할 수 있습니다.
+
+## 오탐인 경우
+
+- 모델 입구의 변환 하나는 channels last에서도 남습니다.
+- channels last 커널이 없는 층은 변환을 되풀이합니다. 그때는 시간의 일부만 얻습니다.
+
+## 판정 기준
+
+이런 커널이 스텝의 2 % 이상이어야 합니다. 예측은 그 커널과 실행을 없애고 합성곱은 그대로 둡니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="합성곱 주변에서 레이아웃을 전치합니다",
+    says={
+        "share": "{step:ms} 스텝 중 {value:ms}({share:pct})가 레이아웃 변환이고, 실행은 {count:n}번입니다",
+        "top": "{kernel}: 스텝마다 {value:ms}, 실행 {count:n}번",
+        "convs": "합성곱 자체는 스텝마다 {value:ms} 걸립니다",
+    },
+    fix=Fix(
+        title="처음부터 끝까지 channels last 쓰기",
+        pytorch="model = model.to(memory_format=torch.channels_last)로 바꾸고 입력 배치도 똑같이 바꾸십시오. fp32 "
+        "합성곱은 이득이 적으므로 bf16이나 fp16 autocast를 켜 두십시오.",
+        jax="lax.conv_general_dilated에 NHWC 차원 번호(Flax의 기본값)를 쓰고, 층 사이의 전치를 피하십시오.",
+        cuda="텐서를 NHWC로 할당해 cuDNN에 그렇게 알리고(CUDNN_TENSOR_NHWC), 필터는 KRSC로 두십시오.",
+    ),
+    explain=KOREAN,
+)

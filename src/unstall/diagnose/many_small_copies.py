@@ -44,7 +44,6 @@ from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 CODE = "many-small-copies"
 TABLES = ("copies", "api")
 
-BYTES = 64_000
 COUNT = 8
 SHARE = 0.02
 
@@ -74,7 +73,7 @@ TEXTS = {
 
 def check(case: Case) -> Iterator[Hit]:
     """Small host-to-device copies that the GPU waits for."""
-    rows = case.ops.filter((pl.col("copy_kind") == "HtoD") & (pl.col("bytes") <= BYTES))
+    rows = case.ops.filter((pl.col("copy_kind") == "HtoD") & (pl.col("bytes") <= copies.SMALL_BYTES))
     if rows.height < COUNT * case.count:
         return
     calls = case.calls_of(rows)
@@ -129,3 +128,53 @@ def _trace(t: Trace, count: int) -> None:
         t.sync("stream", begin + 30 * US, begin + 3 * MS + 30 * US)
 
     steps(t, count * 20 * US + 3 * MS + 100 * US, body)
+
+
+KOREAN = """
+한 번이면 될 복사를 여러 번 작게 나누어 합니다.
+
+## 탐지 대상
+
+한 스텝에 64 kB 이하의 호스트→디바이스 복사가 여덟 번 이상 있고, 그 호출과 준비와 대기 때문에 GPU가 유휴 상태인
+경우입니다.
+
+## 시간이 걸리는 이유
+
+작은 복사는 거의 전부가 오버헤드입니다. 64 kB가 링크를 지나는 데는 1~5 µs면 되지만, 복사를 준비하고 내보내는 데 호스트
+시간이 10~30 µs 들고, 페이지 가능 메모리에서라면 결과까지 기다립니다. 쉰 번이면 1 ms이고 그동안 다른 것은 실행되지
+않습니다.
+
+## 안전성
+
+안전합니다. 같은 바이트가 여러 번 대신 한 번의 복사로 도착합니다.
+
+## 오탐인 경우
+
+- GPU의 큐에 작업이 있는 동안 복사가 진행된다면 표시하지 않습니다.
+- 스텝 도중에 호스트가 하나씩 알게 되는 값은 미리 모을 수 없습니다.
+
+## 판정 기준
+
+64 kB는 PCIe 링크에서 복사 자체의 시간이 호출 시간과 비슷해지는 크기입니다. 그보다 작으면 호출이 한계입니다. (`nsys
+analyze`의 `cuda_memcpy_sync` 규칙도 호스트→디바이스 복사의 선을 같은 크기에 긋습니다.) 스텝마다 여덟 번이면 보통
+배치의 텐서 두 개에서 다섯 개는 걸리지 않습니다. 스텝의 2 % 이상이어야 합니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="한 번이면 될 작은 복사를 스텝마다 {count:n}번 합니다",
+    says={
+        "idle": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 작은 복사의 준비와 호출을 기다립니다",
+        "many": "64 kB 이하의 호스트→디바이스 복사: 스텝마다 {value:n}번, 모두 {bytes:bytes}",
+        "host": "준비를 포함해 복사 한 번에 호스트 시간이 {value:us} 듭니다",
+    },
+    fix=Fix(
+        title="작은 값을 모아 한 번에 복사하거나 GPU에서 만들기",
+        pytorch="호스트에서 배치를 텐서 몇 개로 모아(torch.stack, 한 덩어리로 채운 버퍼) .to(device, "
+        "non_blocking=True)로 한 번에 복사하십시오. 상수, 마스크, 위치는 복사하지 말고 device=...로 "
+        "만드십시오. 학습률 같은 스칼라는 호스트에 두거나 제자리에서 갱신하는 디바이스 텐서에 두십시오.",
+        jax="스텝마다 pytree 하나를 넘겨 jax.device_put이 한 번에 옮기게 하고, 상수는 jit으로 컴파일한 함수 안에서 "
+        "만드십시오.",
+        cuda="값들을 페이지 고정 버퍼 하나에 담아 cudaMemcpyAsync를 한 번만 하거나, 작은 값은 커널 인자로 넘기십시오.",
+    ),
+    explain=KOREAN,
+)

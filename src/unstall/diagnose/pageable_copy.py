@@ -20,7 +20,7 @@ stream needs an event between the copy and its first use, or the kernel reads a 
 ## When it is a false alarm
 
 - The copy is hidden behind compute: then it is not shown here, however many bytes it moves.
-- Input so small that the copy is a few microseconds: there launching limits, not the copy.
+- Copies of up to 64 kB are left out: their calls cost, whatever memory they come from (`many-small-copies`).
 
 ## Thresholds
 
@@ -78,7 +78,8 @@ TEXTS = {
 
 def check(case: Case) -> Iterator[Hit]:
     """Pageable host-to-device copies that nothing hides."""
-    rows = case.ops.filter((pl.col("copy_kind") == "HtoD") & (pl.col("source") == "pageable"))
+    large = pl.col("bytes").fill_null(copies.SMALL_BYTES + 1) > copies.SMALL_BYTES
+    rows = case.ops.filter((pl.col("copy_kind") == "HtoD") & (pl.col("source") == "pageable") & large)
     when = copies.exposed(case, rows)
     cost = case.per_step(when)
     if case.share(cost) < SHARE:
@@ -129,3 +130,59 @@ def _trace(t: Trace, source: str, call: int, dur: int) -> None:
         t.sync("stream", at + call + 70 * US, at + call + 4980 * US)
 
     steps(t, call + 5 * MS, body)
+
+
+KOREAN = """
+페이지 가능 호스트 메모리에서 하는 복사가 스텝을 붙잡습니다.
+
+## 탐지 대상
+
+원본이 페이지 가능 메모리(보통의 `malloc` 메모리, 페이지를 고정하지 않은 텐서)이고 아무것도 가려 주지 않는
+호스트→디바이스 복사입니다. 디바이스가 복사만 하는 시간과, 호스트가 복사 호출 안에 있는 동안 디바이스가 유휴 상태인
+시간을 셉니다.
+
+## 시간이 걸리는 이유
+
+GPU가 스스로 읽을 수 있는 것은 페이지 고정 메모리뿐입니다. 페이지 가능 메모리는 먼저 CPU가 조각조각 페이지 고정
+스테이징 버퍼로 복사합니다. 이 과정은 링크보다 느리고, 마지막 조각이 떠난 뒤에야 호출이 끝납니다.
+`non_blocking=True`도 이를 바꾸지 못합니다. 페이지 고정 메모리의 복사는 링크의 속도로 진행되고 호출이 곧바로 끝나며,
+GPU가 연산하는 동안에도 진행될 수 있습니다.
+
+## 안전성
+
+결과에는 영향이 없습니다. 페이지 고정 메모리는 스왑할 수 없으므로, 데이터 세트 전체가 아니라 배치 몇 개 분량의 버퍼만
+고정하십시오. 별도 스트림에서 복사할 때는 복사와 첫 사용 사이에 이벤트가 필요합니다. 없으면 커널이 덜 채워진 버퍼를
+읽습니다.
+
+## 오탐인 경우
+
+- 복사가 연산에 가려진다면 몇 바이트를 옮기든 여기에 표시하지 않습니다.
+- 64 kB 이하의 복사는 여기에 넣지 않습니다. 어떤 메모리에서 오든 비용은 호출에 있습니다(`many-small-copies`).
+
+## 판정 기준
+
+스텝의 2 % 이상이 노출되어야 합니다. 예측에 쓰는 페이지 고정 복사 속도는 같은 캡처에 있는 4 MB 이상 페이지 고정 복사의
+속도입니다. 없으면 ×16 링크가 실제로 내는 속도를 씁니다. PCIe 5는 55 GB/s, PCIe 4는 25, PCIe 3은 12이며, 비관적
+한계에서는 그 1/1.6까지 낮춥니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="페이지 가능 메모리에서 하는 복사가 스텝을 붙잡습니다",
+    says={
+        "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 페이지 가능 메모리에서 오는 복사를 기다립니다",
+        "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
+        "seen": "이 캡처의 페이지 고정 복사는 {value:rate}로 진행됩니다",
+        "link": "{gpu} 장치로 가는 페이지 고정 복사는 보통 약 {value:rate}까지 나옵니다",
+    },
+    fix=Fix(
+        title="원본 메모리의 페이지를 고정하고, 현재 배치를 연산하는 동안 다음 배치를 복사하기",
+        pytorch="DataLoader에 pin_memory=True를 주거나 tensor.pin_memory()로 한 번 할당해 다시 쓰고, 별도 "
+        "torch.cuda.Stream에서 한 스텝 앞서 .to(device, non_blocking=True)로 복사한 다음, 쓰기 전에 연산 "
+        "스트림이 그 복사를 기다리게 하십시오(wait_stream).",
+        jax="현재 스텝을 기다리기 전에 다음 배치에 jax.device_put을 호출하십시오. 입력은 다시 쓰는 버퍼에 두고, "
+        "디바이스 배열을 내주는 로더를 쓰는 편이 좋습니다.",
+        cuda="원본을 cudaHostAlloc으로 할당하고(또는 cudaHostRegister로 한 번 등록하고), 두 번째 스트림에서 "
+        "cudaMemcpyAsync로 복사한 뒤 이벤트를 기록해 연산 스트림이 그 이벤트를 기다리게 하십시오.",
+    ),
+    explain=KOREAN,
+)

@@ -30,6 +30,7 @@ from unstall.diagnose import texts
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.registry import Rule
+from unstall.lang import speaker
 from unstall.model import Evidence, Finding, Where
 
 Confidence = Literal["high", "medium", "low"]
@@ -53,16 +54,14 @@ GIVES_WAY = 0.5
 COMMON = 0.25
 """Share of the smaller one that two findings must have in common to be called overlapping."""
 _LEVELS = ("low", "medium", "high")
-_COMMON_TEXTS = {
-    "en": {
-        "others": "The same in other processes: {pids}",
-        "gpu_compute": "GPU compute limits",
-        "copy": "copies limit",
-        "communication": "communication limits",
-        "launch": "launch overhead limits",
-        "data_loading": "data loading limits",
-    }
+LIMITS = {
+    "gpu_compute": "GPU compute limits",
+    "copy": "copies limit",
+    "communication": "communication limits",
+    "launch": "launch overhead limits",
+    "data_loading": "data loading limits",
 }
+"""What the replay says limits next, in words."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +156,7 @@ def _next(case: Case, hit: Hit, predicted: Prediction | None) -> str:
     """What limits next, in words; nothing where the step was not simulated, or no GPU was seen."""
     if predicted is None or hit.seldom or case.device is None:
         return ""
-    return _common(case).get(predicted.limit, predicted.limit)
-
-
-def _common(case: Case) -> dict[str, str]:
-    return _COMMON_TEXTS.get(case.language, _COMMON_TEXTS["en"])
+    return speaker(case.language)(LIMITS.get(predicted.limit, predicted.limit))
 
 
 def settle(rows: list[Ranked], language: str = "en") -> list[Finding]:
@@ -185,8 +180,7 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
         best = max(group, key=lambda r: r.gain)  # the first of equals: processes come the most important first
         pids = sorted({str(r.finding.where.process) for r in group} - {str(best.finding.where.process)})
         if pids:
-            template = _COMMON_TEXTS.get(language, _COMMON_TEXTS["en"])["others"]
-            text = texts.say(template, {"n": len(pids), "pids": ", ".join(pids)})
+            text = speaker(language)("The same in other processes: {pids}", pids=", ".join(pids))
             best.finding.evidence.append(Evidence(text=text, value=len(pids), source="findings"))
         out.append(best)
     return out

@@ -28,11 +28,12 @@ from typing import Any
 
 from unstall.diagnose import texts
 from unstall.errors import UsageError
+from unstall.lang import ENGLISH, Speaker, speaker
 from unstall.model import Warning_
 
 GROUP = "unstall.rules"
-SAFETY_HEADING = "## How safe"
-"""The remedies go before it in an explanation."""
+SAFETY = "How safe"
+"""The heading of an explanation before which the remedies go."""
 COLLECT = {
     "kernels": "needs GPU work: collect with `--trace=cuda` on a machine with a GPU",
     "copies": "needs GPU copies: collect with `--trace=cuda` on a machine with a GPU",
@@ -88,18 +89,19 @@ class Rule:
         return texts.choose(self.module.TEXTS, language)
 
     def explain(self, language: str = "en") -> str:
-        """The explanation, Markdown: the docstring, and the remedy for each framework."""
+        """The explanation, Markdown: the docstring or its translation, and the remedy for each framework."""
         told = self.texts(language)
-        text = told.explain or inspect.cleandoc(self.module.__doc__ or "")
-        before, heading, after = text.partition(SAFETY_HEADING)
-        return f"{before.rstrip()}\n\n{_remedies(told)}\n\n{heading}{after}".rstrip()
+        say = speaker(language if told.explain else ENGLISH)
+        text = inspect.cleandoc(told.explain or self.module.__doc__ or "")
+        before, heading, after = text.partition(f"## {say(SAFETY)}")
+        return f"{before.rstrip()}\n\n{_remedies(told, say)}\n\n{heading}{after}".rstrip()
 
 
-def _remedies(told: texts.Texts) -> str:
-    parts = ["## How to fix"]
+def _remedies(told: texts.Texts, say: Speaker) -> str:
+    parts = [f"## {say('How to fix')}"]
     for fix in (told.fix, *told.fixes.values()):
-        parts.append(f"**{_plain(fix.title)}** (safety: {fix.safety})")
-        named = (("PyTorch", fix.pytorch), ("JAX", fix.jax), ("CUDA C++ and others", fix.cuda))
+        parts.append(f"**{_plain(fix.title)}** ({say('safety: {safety:said}', safety=fix.safety)})")
+        named = (("PyTorch", fix.pytorch), ("JAX", fix.jax), (say("CUDA C++ and others"), fix.cuda))
         parts += [f"- {name}: {_plain(text)}" for name, text in named if text]
     return "\n\n".join(parts)
 

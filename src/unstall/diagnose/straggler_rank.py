@@ -36,7 +36,7 @@ import polars as pl
 from unstall.analyze.intervals import Ints
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit, Skip
-from unstall.diagnose.texts import Fix, Texts, line
+from unstall.diagnose.texts import Fix, Texts, choose, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 from unstall.model import pid_of
 
@@ -50,10 +50,6 @@ SHARE = 0.02
 LAST = 0.6
 COLLECTIVES = 10
 """Fewer matched collectives cannot tell a habit from an accident."""
-NOT_RANKS = (
-    "needs at least two ranks with collectives in one capture; with a capture for each rank, compare two of them "
-    "(`unstall compare`)"
-)
 
 TEXTS = {
     "en": Texts(
@@ -61,6 +57,8 @@ TEXTS = {
         says={
             "last": "It starts last in {value:pct} of {count:n} collectives",
             "wait": "The others wait {value:ms} a step for it ({share:pct} of the step)",
+            "not-ranks": "needs at least two ranks with collectives in one capture; with a capture for each rank, "
+            "compare two of them (`unstall compare`)",
         },
         fix=Fix(
             title="Find what is different on the late rank",
@@ -79,7 +77,7 @@ def check(case: Case) -> Iterator[Hit | Skip]:
     """The rank that starts its collectives last."""
     starts = _starts(case)
     if starts is None:
-        yield Skip(NOT_RANKS)
+        yield Skip(choose(TEXTS, case.language).says["not-ranks"])
         return
     ranks, at = starts
     last = at.argmax(axis=0)
@@ -147,3 +145,50 @@ def _trace(t: Trace, later: int) -> None:
             t.launch(_ALL_REDUCE, at + 20 * US, 10 * US, kernel_start=begin, kernel_dur=end - begin, device=device)
 
         steps(t, 6 * MS + later + 50 * US, body, count=20)
+
+
+KOREAN = """
+한 랭크가 집합 통신에 늦게 도착하고, 다른 랭크들이 기다립니다.
+
+## 탐지 대상
+
+한 캡처에 여러 랭크(여러 프로세스, 또는 한 프로세스의 여러 디바이스)가 있을 때, 각 랭크의 k번째 집합 통신을 서로
+맞춥니다. 커널이 가장 늦게 시작하는 랭크가 다른 랭크들을 기다리게 하는 랭크입니다. 대부분의 경우 같은 랭크일 때
+보고합니다.
+
+## 시간이 걸리는 이유
+
+마지막 랭크가 들어오기 전에는 집합 통신이 누구에게도 끝나지 않습니다. 그때까지 다른 랭크의 커널은 헛돕니다. 통신처럼
+보이지만 대기입니다. 느린 입력 파이프라인 하나, 뜨거운 GPU 하나, 고르지 않은 작업 배분이 모든 랭크를 늦춥니다.
+
+## 안전성
+
+늦은 랭크에서 이유를 찾는 것만으로는 아무것도 바뀌지 않습니다. 그 랭크의 시간 내역을 다른 랭크와 비교하십시오.
+
+## 오탐인 경우
+
+- 파이프라인 병렬화에서는 랭크들이 원래 서로 다른 때에 시작합니다.
+- 서로 다른 호스트의 랭크를 따로 캡처한 경우에는 보고서를 비교하십시오. 여기서는 시계를 맞추지 않습니다.
+
+## 판정 기준
+
+집합 통신의 60 % 이상에서 같은 랭크가 마지막이고(우연이라면 두 랭크가 절반씩 마지막입니다), 평균 대기가 스텝의 2 %
+이상이어야 합니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="다른 랭크들이 프로세스 {late}(GPU {gpu_index})의 랭크를 기다립니다",
+    says={
+        "last": "집합 통신 {count:n}번 중 {value:pct}에서 마지막으로 시작합니다",
+        "wait": "다른 랭크들이 스텝마다 {value:ms}(스텝의 {share:pct})를 기다립니다",
+        "not-ranks": "한 캡처에 집합 통신을 하는 랭크가 둘 이상 필요합니다. 랭크마다 캡처가 따로 있다면 둘을 "
+        "비교하십시오(`unstall compare`)",
+    },
+    fix=Fix(
+        title="늦은 랭크에서 무엇이 다른지 찾기",
+        pytorch="그 랭크의 시간 내역을 다른 랭크와 비교하십시오(unstall compare). 고르지 않은 배치 크기나 시퀀스 "
+        "길이(크기별로 묶기, DistributedSampler), 더 느린 로더나 디스크, 랭크 0에서만 하는 로그와 "
+        "체크포인트, 그 GPU를 쓰는 다른 프로세스, CPU 친화도를 확인하십시오.",
+    ),
+    explain=KOREAN,
+)

@@ -78,7 +78,10 @@ def plain(call: str) -> str:
     return re.sub(VERSION_SUFFIX, "", call)
 
 
-_WHOLE = {"en": ((" of a {step:ms} step", " of the {step:ms} captured"), (" a step", " in all"))}
+_WHOLE = {
+    "en": ((" of a {step:ms} step", " of the {step:ms} captured"), (" a step", " in all")),
+    "ko": (("{step:ms} 스텝", "캡처한 {step:ms}"), ("스텝마다 ", "모두 합쳐 ")),
+}
 """What a template says instead where the whole capture counts as one step."""
 
 
@@ -95,8 +98,16 @@ def of_whole(told: Texts, language: str) -> Texts:
 
 
 def choose(texts: Mapping[str, Texts], language: str) -> Texts:
-    """The texts in ``language``, else in English."""
-    return texts.get(language) or texts["en"]
+    """The texts in ``language``, English where it lacks them; what programs read of a remedy is said in English only."""
+    english = texts["en"]
+    told = texts.get(language, english)
+    fixes = {key: _switched(told.fixes.get(key, fix), fix) for key, fix in english.fixes.items()}
+    says, titles = {**english.says, **told.says}, {**english.titles, **told.titles}
+    return replace(told, fix=_switched(told.fix, english.fix), fixes=fixes, says=says, titles=titles)
+
+
+def _switched(fix: Fix, english: Fix) -> Fix:
+    return replace(fix, safety=english.safety, trial=english.trial, patch=english.patch)
 
 
 def evidence(texts: Texts, row: Line) -> Evidence:

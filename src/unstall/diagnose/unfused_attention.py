@@ -191,3 +191,55 @@ def _trace(t: Trace, layer: tuple[str, ...], last: tuple[str, ...] = ()) -> None
         t.sync("stream", at + len(names) * 15 * US + 20 * US, at + end)
 
     steps(t, len(names) * 200 * US + 40 * US, body)
+
+
+KOREAN = """
+어텐션이 행렬 곱, softmax, 행렬 곱으로 풀어 쓰여 있습니다.
+
+## 탐지 대상
+
+두 행렬 곱 사이에 있고 그 사이에 요소별 커널(스케일, 마스크, 드롭아웃)만 있는 softmax 커널입니다. 순전파와 역전파
+모두에서 찾습니다. 단계별로 계산하는 어텐션입니다.
+
+## 시간이 걸리는 이유
+
+점수는 헤드마다 (시퀀스 × 시퀀스) 행렬입니다. 풀어 쓰면 네댓 개의 커널마다 이 행렬이 메모리에 갔다 옵니다. 융합
+커널(FlashAttention)은 칩 안에 둡니다. 시퀀스가 길면 이 트래픽이 어텐션 시간의 대부분이고(Dao 외, NeurIPS 2022),
+메모리도 제곱으로 듭니다.
+
+## 안전성
+
+같은 식을 다른 순서로 더하므로 결과의 마지막 자리가 다릅니다. 드롭아웃은 다른 난수를 뽑습니다.
+
+## 오탐인 경우
+
+- 행렬 곱 사이의 softmax라도 어텐션이 아닌 경우(게이팅 신경망, 전문가가 적은 전문가 혼합)입니다. 커널이 작고 이득도
+  작습니다.
+- 어텐션 가중치 자체가 필요한 경우입니다.
+
+## 판정 기준
+
+행렬 곱 사이의 커널이 스텝의 2 % 이상이고, 스텝마다 이런 블록이 둘 이상이어야 합니다(분류기는 마지막 행렬 곱과
+역전파의 첫 행렬 곱 사이에 자체 softmax가 하나 있습니다). 예측은 그 커널과 실행만 없애고 행렬 곱은 그대로 둡니다. 융합
+커널은 행렬 곱 자체의 트래픽도 줄이므로, 이 값은 이득의 하한입니다.
+"""
+
+TEXTS["ko"] = Texts(
+    title="어텐션을 메모리를 거쳐 단계별로 계산합니다",
+    says={
+        "share": "{step:ms} 스텝 중 {value:ms}({share:pct})가 어텐션의 행렬 곱 사이에 있는 softmax, 스케일, 마스크, "
+        "드롭아웃입니다",
+        "blocks": "스텝마다 {value:n}번: 행렬 곱, softmax, 행렬 곱이 각각 커널 하나입니다",
+        "products": "행렬 곱 자체는 스텝마다 {value:ms} 걸립니다",
+    },
+    fix=Fix(
+        title="융합 어텐션 쓰기",
+        pytorch="softmax(q @ k.T) @ v 대신 torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask, "
+        "dropout_p, is_causal)을 쓰고, transformers 모델에서는 attn_implementation='sdpa'를 쓰십시오. "
+        "bf16이나 fp16 입력이면 가장 빠른 커널을 쓰게 됩니다. 인과 마스크라면 마스크 대신 is_causal=True를 "
+        "주십시오.",
+        jax="jax.nn.dot_product_attention(..., implementation='cudnn')을 쓰십시오.",
+        cuda="FlashAttention이나 cuDNN의 융합 어텐션 그래프를 쓰십시오.",
+    ),
+    explain=KOREAN,
+)
