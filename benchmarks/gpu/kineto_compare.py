@@ -1,9 +1,12 @@
 """What two profilers say of one script. usage: kineto_compare.py NSYS.sqlite TRACE.json → lines, and AGREE or DIFFER
 
-Kernels must agree in number a step and in length (each kernel's median within 10 %, those above 2 % of the time); copies
-in kind, memory and size; the first finding in its code. Step times of two runs differ by what the host's speed differs.
+Kernels must agree in number a step and in length (each kernel's median within 10 %, those above 2 % of the time);
+copies in kind, memory and size; the first finding in its code. Step times of two runs differ by what the host's speed
+differs. The two print C++ names differently: ``<unnamed>``, ``(int)4``, ``(bool)1`` are ``(anonymous namespace)``,
+``4``, ``true``.
 """
 
+import re
 import sys
 from collections import Counter
 
@@ -29,9 +32,18 @@ for i, (name, slack) in enumerate((("step, ms", 0.4), ("GPU busy, ms", 0.1), ("d
     scale = 1e6 if "ms" in name else 1
     row(name, round(left / scale, 3), round(right / scale, 3), abs(left - right) <= slack * left)
 row("steps found by", per_step(a)[3], per_step(b)[3], True)
-kernels = {k.name: k for k in b.kernels}
+
+
+def plain(name):
+    name = name.replace("(bool)1", "true").replace("(bool)0", "false")
+    return re.sub(
+        r"\((?:unsigned )?(?:int|long|short|char)\)|<unnamed>|\(anonymous namespace\)|(?<=\d)u?l\b|\s", "", name
+    )
+
+
+kernels = {plain(k.name): k for k in b.kernels}
 for k in a.kernels:
-    other = kernels.get(k.name)
+    other = kernels.get(plain(k.name))
     if k.percent < 2:
         continue
     near = other is not None and abs(other.median_ns - k.median_ns) <= max(0.1 * k.median_ns, 500)

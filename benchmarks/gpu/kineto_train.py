@@ -1,8 +1,8 @@
 """The same training loop for two profilers. usage: kineto_train.py lab|launch STEPS [TRACE]
 
 Without TRACE the phases are NVTX ranges, for nsys; with it they are annotations of torch.profiler, which records all
-steps but the first five and writes TRACE. *lab* loads 10 ms on the main thread and copies pageable memory; *launch* runs
-many small layers.
+steps but the first five and writes TRACE. *lab* loads 10 ms on the main thread and copies pageable memory; *launch*
+runs many small layers.
 """
 
 import sys
