@@ -190,7 +190,9 @@ SIZES = {
 
 def traffic(name: str, grid: float, mean_ns: float, peak: float) -> float:
     """Bytes/s of a vectorised elementwise kernel of PyTorch, from its name and grid; 0 where they do not tell."""
-    vector = re.search(r"vectorized_elementwise_kernel<.*std::array<char \*, \((?:unsigned )?long\)(\d+)>", name)
+    # nsys prints ``std::array<char *, (unsigned long)3>``, Kineto ``std::array<char*, 3ul>``
+    array = r"std::array<char ?\*, (?:\((?:unsigned )?long\))?(\d+)(?:ul)?>"
+    vector = re.search(f"vectorized_elementwise_kernel<.*{array}", name)
     kind = re.search(r"<(double|long|float|int|c10::BFloat16|c10::Half|bool)[,>]", name)
     if not vector or not kind or not grid or not mean_ns:
         return 0.0
