@@ -102,11 +102,11 @@ def _report(sqlite: Path, targets: dict[str, str], page: bool, **how: Any) -> No
 
 def _leave_page(seen: list[Seen], file: Path) -> None:
     """The report as a page that nobody asked for: it may fail, and nothing else does for that."""
-    from unstall.commands.files import write
-    from unstall.commands.report import rendered
-    from unstall.report.html import OUTPUT
-
     try:
+        from unstall.commands.files import write
+        from unstall.commands.report import rendered
+        from unstall.report.html import OUTPUT
+
         write(str(file), rendered(OUTPUT, seen))
     except Exception as error:
         _say(f"no {PAGE} was left: {error}")

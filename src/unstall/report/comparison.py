@@ -85,12 +85,12 @@ def _moved(rows: list[Moved], width: int) -> list[Text]:
         Column("kind", [row.kind for row in rows], left=True, rank=1),
         Column("before", [_time(row.before_ns) for row in rows]),
         Column("after", [_time(row.after_ns) for row in rows]),
-        Column("change", [_signed(row.change_ns) for row in rows], "bold"),
+        Column("change", [signed(row.change_ns) for row in rows], "bold"),
     ]
-    return table(Column("what", [_name(row) for row in rows]), columns, width)
+    return table(Column("what", [name_of(row) for row in rows]), columns, width)
 
 
-def _name(row: Moved) -> str:
+def name_of(row: Moved) -> str:
     if row.kind == "kernel":
         return text.kernel_name(row.name)
     return words.category(row.name) if row.kind == "category" else row.name
@@ -101,7 +101,7 @@ def _time(ns: int | None) -> str:
     return ABSENT if ns is None else text.ms(ns)
 
 
-def _signed(ns: int) -> str:
+def signed(ns: int) -> str:
     size = text.ms(abs(ns))
     return f"{'+' if ns > 0 else '−'}{size}"
 
@@ -118,7 +118,7 @@ def to_markdown(comparison: Comparison, *, top: int = 10) -> str:
     ]
     parts.append(_table(head, sides))
     rows = comparison.moved[: top or None]
-    cells = [(code(_name(r)), r.kind, _time(r.before_ns), _time(r.after_ns), _signed(r.change_ns)) for r in rows]
+    cells = [(code(name_of(r)), r.kind, _time(r.before_ns), _time(r.after_ns), signed(r.change_ns)) for r in rows]
     if cells:
         table = _table(("what", "kind", "before", "after", "change"), cells)
         parts.append(f"<details><summary>What moved, {OVERLAP}</summary>\n\n{table}\n\n</details>")

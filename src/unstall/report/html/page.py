@@ -1,0 +1,139 @@
+"""The file: templates filled in, styles and scripts that the page's own policy knows by their hashes, data embedded.
+
+In: what a page shows. Out: HTML that needs nothing else, never larger than :data:`LARGEST`: rows of tables go first,
+then the timeline, and the page says so. Everything that a template is given is escaped; what is embedded as JSON holds
+no ``<``; what is marked as safe here is our own style and script, read from the package.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from unstall.report import text
+from unstall.report.html import comparison as comparing
+from unstall.report.html.tables import tables
+from unstall.report.html.texts import speaker
+from unstall.report.html.view import file_name, view
+
+if TYPE_CHECKING:
+    from unstall.model import Comparison, Report
+
+LARGEST = 8_000_000
+ROWS = (1000, 200, 40)
+"""Rows of a table: as many as anybody scrolls through, then what a page of hostile names leaves room for."""
+TIMELINE = ("timeline.css", "timeline.js")
+
+
+def report(shown: Report, timeline: Any, language: str | None = None) -> str:
+    """One report as a page."""
+    language = language or getattr(shown, "language", "en")
+    say = speaker(language)
+    above = view(shown, say)
+    title = say("title", name=above.name)
+    events = None if timeline is None else embedded(timeline)
+    jumps = [] if timeline is None else [j is not None for j in getattr(timeline, "jumps", [])]
+    for kept, rows in [(events, n) for n in ROWS] + ([(None, ROWS[-1])] if events else []):
+        made = _page(
+            "report.html", language, title, shown.unstall_version, v=above, tables=tables(shown, say, rows),
+            timeline=kept, left_out=events is not None and kept is None, jumps=jumps if kept else [],
+            samples=embedded(above.samples), largest=text.size(LARGEST),
+        )  # fmt: skip
+        if len(made.encode()) <= LARGEST:
+            break
+    return made
+
+
+def comparison(
+    shown: Comparison, before: comparing.Side, after: comparing.Side, language: str | None = None
+) -> str:
+    """A comparison as a page."""
+    language = language or getattr(shown, "language", "en")
+    say = speaker(language)
+    sides = [file_name(side.report) for side in (before, after)]
+    title = say("compare_title", before=sides[0], after=sides[1])
+    version = after.report.unstall_version
+    for rows in ROWS:
+        made = _page("compare.html", language, title, version, c=comparing.view(shown, before, after, say, rows))
+        if len(made.encode()) <= LARGEST:
+            break
+    return made
+
+
+def embedded(data: Any) -> Markup:
+    """JSON for a ``<script type="application/json">``: nothing in it can end the element or a line of script."""
+    raw = msgspec.json.encode(data).decode()
+    for character in "<>&\u2028\u2029":
+        raw = raw.replace(character, f"\\u{ord(character):04x}")
+    return Markup(raw)
+
+
+def _page(template: str, language: str, title: str, version: str, **context: Any) -> str:
+    with_timeline = bool(context.get("timeline"))
+    style = _asset("page.css") + (_shared(TIMELINE[0]) if with_timeline else "")
+    scripts = [_shared(TIMELINE[1])] if with_timeline else []
+    scripts = [_early(), *scripts, _asset("page.js")]
+    return _environment().get_template(template).render(
+        say=speaker(language), language=language, title=title, version=version, policy=_policy([style], scripts),
+        style=Markup(style), early=Markup(scripts[0]), scripts=[Markup(s) for s in scripts[1:]],
+        words=embedded(_script_words(language)), **context,
+    )  # fmt: skip
+
+
+def _script_words(language: str) -> dict[str, str]:
+    """What the script says itself; ``{…}`` in it are filled in there."""
+    from unstall.report.html.texts import TEXTS
+
+    own = TEXTS.get(language, TEXTS["en"])
+    wanted = ("show_all", "show_less", "matches", "no_match", "plot_step", "plot_over")
+    return {key: own[key] for key in wanted}
+
+
+def _policy(styles: list[str], scripts: list[str]) -> str:
+    """Nothing is fetched, and no style or script runs but those of the page."""
+    own = {"style-src": styles, "script-src": scripts}
+    rules = [f"{rule} {' '.join(_hash(content) for content in contents)}" for rule, contents in own.items()]
+    return "; ".join(["default-src 'none'", *rules, "img-src data:", "base-uri 'none'", "form-action 'none'"])
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("unstall.report.html", "templates")
+    made = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=True
+    )
+    made.filters["json_number"] = lambda value: json.dumps(value)
+    return made
+
+
+def _early() -> str:
+    """Before anything is painted: the theme that was chosen last time, and that scripts run."""
+    return _asset("early.js")
+
+
+@cache
+def _asset(name: str) -> str:
+    return _read("unstall.report.html", name)
+
+
+@cache
+def _shared(name: str) -> str:
+    return _read("unstall.report", name)
+
+
+def _read(package: str, name: str) -> str:
+    content = (files(package) / "assets" / name).read_text(encoding="utf-8")
+    assert "</script" not in content and "</style" not in content, f"{name} would end its own element"
+    return content

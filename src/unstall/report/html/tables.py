@@ -1,0 +1,191 @@
+"""The tables of the page: what the report lists, as columns of cells that know what they sort by.
+
+In: a report and the words to use. Out: tables of at most as many rows as are asked for, in the report's own order. A
+column whose figures are all unknown is left out; unknown stays a dash and sorts last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unstall.report import text, words
+from unstall.report.html.texts import Say
+
+if TYPE_CHECKING:
+    from unstall.model import CallRow, RangeRow, Report
+
+LONGEST_SHOWN = 160  # letters of a name in a cell
+LONGEST_FULL = 400  # of it when pointed at
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and the number that it sorts by; ``part`` is a percentage that gets a bar."""
+
+    shown: str
+    value: float | None = None
+    part: float | None = None
+
+
+@dataclass(frozen=True)
+class Name:
+    """A row's name: what is shown, in full where that differs, and what kind of row it is."""
+
+    shown: str
+    full: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """``name`` is the first column's heading; ``rows`` are a name and one cell a column."""
+
+    key: str
+    title: str
+    note: str
+    name: str
+    columns: list[str]
+    rows: list[tuple[Name, list[Cell]]]
+    total: int
+
+    @property
+    def cut(self) -> bool:
+        return len(self.rows) < self.total
+
+
+Figure = Callable[[Any], Cell]
+Columns = list[tuple[str, Figure]]
+
+
+def tables(report: Report, say: Say, most: int) -> list[Table]:
+    """Every table that has rows."""
+    made = [
+        _ranges(report, say, most),
+        _kernels(report, say, most),
+        _table("copies", "c_kind", report.copies, _copy_name, _COPIES, say, most),
+        _table("memsets", "c_memory", report.memsets, lambda r: named(r.memory), _MEMSETS, say, most),
+        _calls("api", report.api, say, most),
+        _calls("osrt", report.osrt, say, most),
+        _calls("library", report.library, say, most),
+        _table("samples", "c_symbol", report.samples, lambda r: named(r.symbol), _SAMPLES, say, most),
+    ]
+    return [table for table in made if table.rows]
+
+
+def named(name: str, short: str | None = None, tag: str = "") -> Name:
+    """A name as a cell may show it: no control character acts, no length breaks the page."""
+    safe = text.visible(name)
+    shown = text.shorten(text.visible(short if short is not None else name), LONGEST_SHOWN)
+    return Name(shown, text.shorten(safe, LONGEST_FULL) if safe != shown else "", tag)
+
+
+def _table(
+    key: str, name: str, rows: Sequence[Any] | None, label: Callable[[Any], Name], columns: Columns, say: Say, most: int
+) -> Table:
+    shown = list(rows or [])[:most]
+    cells = [[figure(row) for _, figure in columns] for row in shown]
+    known = [i for i in range(len(columns)) if any(line[i].shown not in ("", text.DASH) for line in cells)]
+    return Table(
+        key, say(key), say(f"{key}_note"), say(name), [say(columns[i][0]) for i in known],
+        [(label(row), [line[i] for i in known]) for row, line in zip(shown, cells, strict=True)], len(rows or []),
+    )  # fmt: skip
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _ms(field: str) -> Figure:
+    return lambda row: Cell(text.ms(getattr(row, field)), getattr(row, field))
+
+
+def _us(field: str) -> Figure:
+    return lambda row: Cell(text.us(getattr(row, field)), getattr(row, field))
+
+
+def _count(field: str) -> Figure:
+    return lambda row: Cell(text.count(getattr(row, field)), getattr(row, field))
+
+
+def _part(field: str) -> Figure:
+    return lambda row: Cell(text.share(getattr(row, field)), getattr(row, field), getattr(row, field))
+
+
+_COPIES: Columns = [
+    ("c_count", _count("instances")), ("c_total", _ms("total_ns")), ("c_exposed", _ms("exposed_ns")),
+    ("c_size", lambda row: Cell(text.size(row.bytes), row.bytes)),
+    ("c_rate", lambda row: Cell(text.number(row.gb_per_s, 2), row.gb_per_s)),
+]  # fmt: skip
+_MEMSETS: Columns = [
+    ("c_count", _count("instances")),
+    ("c_total", _ms("total_ns")),
+    ("c_size", lambda row: Cell(text.size(row.bytes), row.bytes)),
+]
+_SAMPLES: Columns = [
+    ("c_count", _count("samples")),
+    ("c_share", _part("percent")),
+    ("c_language", lambda row: Cell(row.kind)),
+]
+_SPREAD_US: Columns = [
+    ("c_avg_us", _us("avg_ns")), ("c_median_us", _us("median_ns")), ("c_min_us", _us("min_ns")),
+    ("c_max_us", _us("max_ns")), ("c_stddev_us", _us("stddev_ns")),
+]  # fmt: skip
+
+
+def _copy_name(row: Any) -> Name:
+    return named(f"{row.kind} {row.source} → {row.destination}")
+
+
+def _kernels(report: Report, say: Say, most: int) -> Table:
+    columns = [("c_count", _count("instances")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
+    label = _kernel_name
+    return _table("kernels", "c_name", report.kernels, label, [*columns, *_SPREAD_US], say, most)
+
+
+def _kernel_name(row: Any) -> Name:
+    return named(row.name, text.kernel_name(row.name))
+
+
+def _calls(key: str, rows: list[CallRow] | None, say: Say, most: int) -> Table:
+    columns: Columns = [("c_count", _count("calls")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
+    return _table(
+        key, "c_name", rows, lambda r: named(text.api_name(r.name)), [*columns, *_SPREAD_US, ("c_callers", _callers)],
+        say, most,
+    )  # fmt: skip
+
+
+def _callers(row: CallRow) -> Cell:
+    return Cell(text.shorten(", ".join(text.visible(text.shorten(c, 40)) for c in row.callers[:3]), 90))
+
+
+def _ranges(report: Report, say: Say, most: int) -> Table:
+    rows = report.ranges or []
+    own = [row for row in rows if not row.wrapper]
+    nested = words.nested(own)
+    table = _table(
+        "ranges", "c_name", rows, lambda r: _range_name(r, say), list(_range_columns(rows, nested)), say, most
+    )
+    known = nested or any(row.share is not None for row in rows)
+    note = say("wall_note" if nested else "share_note") if known else table.note
+    return Table(table.key, table.title, note, table.name, table.columns, table.rows, table.total)
+
+
+def _range_name(row: RangeRow, say: Say) -> Name:
+    tag = say("wrapper") if row.wrapper else say("library_range") if row.library else ""
+    return named(f"{row.domain}:{row.name}" if row.domain else row.name, tag=tag)
+
+
+def _range_columns(rows: list[RangeRow], nested: bool) -> Iterator[tuple[str, Figure]]:
+    if len({row.process for row in rows}) > 1:
+        yield "c_pid", lambda row: Cell(text.DASH if row.process is None else str(row.process), row.process)
+    yield "c_count", _count("instances")
+    yield "c_total", _ms("total_ns")
+    if any(row.steady_total_ns not in (None, row.total_ns) for row in rows):
+        yield "c_steady", _ms("steady_total_ns")
+    yield ("c_wall", _part("percent_of_wall")) if nested else ("c_share", _part("share"))
+    for key, field in (
+        ("c_self", "self_ns"), ("c_gpu", "gpu_ns"), ("c_avg", "avg_ns"), ("c_median", "median_ns"), ("c_min", "min_ns"),
+        ("c_max", "max_ns"), ("c_stddev", "stddev_ns"),
+    ):  # fmt: skip
+        yield key, _ms(field)
