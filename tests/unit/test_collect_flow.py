@@ -72,7 +72,7 @@ def test_report_can_be_left_out_and_redaction_too(monkeypatch: pytest.MonkeyPatc
 
 def test_capture_that_cannot_be_cleaned_is_kept_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = fake_nsys.tool(Path("tools").absolute())
-    more = "CREATE TABLE OTHER (data BLOB); INSERT INTO OTHER VALUES (x'" + b"hf_AbCdEfGh0123".hex() + "');"
+    more = 'CREATE TABLE "hf_AbCdEfGh0123" (data)'
     fake_nsys.small_export(tool.path.parent / "export.sqlite", environment="HF_TOKEN=hf_AbCdEfGh0123\0A=1", more=more)
     capture = run(monkeypatch, ["true"], tools=[tool])
     assert capture.sqlite is not None and "not-redacted" in codes(capture)

@@ -129,12 +129,18 @@ def test_damaged_file_leaves_nothing(export: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_secret_in_a_blob_is_found_by_the_check(export: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [
+        f'CREATE TABLE "{SECRET}" (x)',
+        f"CREATE VIEW odd AS SELECT '{SECRET}'",
+        f"CREATE TABLE odd (x PRIMARY KEY) WITHOUT ROWID; INSERT INTO odd VALUES ('{GONE}'), ('{SECRET}')",
+    ],
+)
+def test_secret_where_no_value_is_to_be_changed_is_found_by_the_check(export: Path, tmp_path: Path, where: str) -> None:
     with closing(sqlite3.connect(export)) as db:
-        db.execute("CREATE TABLE OTHER (data BLOB)")
-        db.execute("INSERT INTO OTHER VALUES (?)", [SECRET.encode()])
-        db.commit()
-    with pytest.raises(ProfileUnreadable, match="still holds"):
+        db.executescript(where)
+    with pytest.raises(ProfileUnreadable, match=r"run\.sqlite: the copy still holds"):
         redact(export, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
