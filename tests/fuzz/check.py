@@ -1,16 +1,19 @@
 """One input read like a user would, and held against what is promised of any input.
 
-Comes in: a file. Goes out: a word for what came of it (``report``, or the error's kind); a :class:`BrokenPromiseError` promise or
-any other exception is a fault of ours. Promised: an ``UnstallError`` of one clear line, or a report that all outputs
-can render, whose JSON reads back as itself and whose breakdown adds up; the file is as before and nothing lies beside.
+Comes in: a file. Goes out: a word for what came of it (``report``, or the error's kind); any exception is a fault of
+ours. Promised: an ``UnstallError`` of one clear line, or a report that all outputs can render, whose JSON reads back as
+itself and whose breakdown adds up; the file is as before and nothing lies beside.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import tempfile
 from pathlib import Path
 
+from unstall.commands import report as command
 from unstall.commands.compare import read_side
 from unstall.compare import compare
 from unstall.errors import UnstallError
@@ -40,17 +43,32 @@ def check(path: Path, good: Report) -> str:
 
 
 def _read(path: Path, good: Report) -> str:
-    report = read_side(str(path), cache=False)
-    _hold(report, computed=path.suffix != ".json")
+    """As ``report`` with every output, or as a side of ``compare`` where it can only be that."""
+    computed = path.suffix in (".sqlite", ".text")
+    report = _reported(path) if computed else read_side(str(path), cache=False)
+    _hold(report, computed=computed)
     for width in (80, 32):
         _shown(report, width)
-    for output in outputs():
-        output.render([report])
+    for output in outputs() if not computed else ():
+        if output.render is not None:
+            output.render([report], *([[None]] if output.events else []))
     for pair in ((report, good), (good, report)):
         found = compare(*pair)
         comparison.show(found, io.StringIO())
         comparison.to_markdown(found)
     return "report"
+
+
+def _reported(path: Path) -> Report:
+    """Through the command itself, every output into a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="unstall-fuzz-out-") as room:
+        targets = {output.name: f"{room}/{output.name}" for output in outputs()}
+        with contextlib.redirect_stdout(io.StringIO()):
+            (seen,) = command.run([str(path)], targets, cache=False)
+    crashed = [w.text for w in seen.report.warnings if w.code.endswith("crashed")]
+    if crashed:
+        raise BrokenPromiseError(f"something crashed behind the report: {crashed[0]}")
+    return seen.report
 
 
 def _hold(report: Report, *, computed: bool) -> None:

@@ -23,7 +23,7 @@ NUMBERS = (
 NAMES = (
     "", " ", "\x1b[31m\x1b]0;x\x07", "a\r\nb", "\x00", "a\0b", "=1+1", "|x|`y`", "<script>1</script>", "데이터 🚀",
     "\u202egnp\u202c", "\ud800", "%s%n{0}", "'; DROP TABLE StringIds; --", 'a"b', "step_1", "x" * 5000,
-    "(" * 800, "<" * 800, "::" * 400, "9" * 400, "../../etc/passwd", "{name}", "ProfilerStep#3", "Iteration 7", "[unknown]",
+    "(" * 800, "<" * 800, "::" * 400, "9" * 400, "../../etc/passwd", "{name}", "ProfilerStep#3", "Iteration 7",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (None, *NUMBERS, 0.5, -0.0, 1e308, float("inf"), *NAMES, b"", b"\xff\xfe\x00", b"\x80" * 40)
 WORDS = ("Time (%)", "Total Time (ns)", "Range", "SKIPPED: x", "Processing [a] with [b]...", "nan", "inf", "-", "1e999",

@@ -74,7 +74,8 @@ def _names(db: Database) -> Names:
     if "StringIds" not in db.tables:
         return Names(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.String))
     rows = db.query("SELECT 0 AS id, x'' AS value UNION ALL SELECT id, CAST(value AS BLOB) FROM StringIds").slice(1)
-    return Names(rows["id"].cast(pl.Int64, strict=False), text_of(rows["value"]))
+    rows = as_integers("", rows, ("value",), Doubts())  # an id that is none names nothing
+    return Names(rows["id"], text_of(rows["value"]))
 
 
 def _slices(db: Database, source: Source) -> Iterator[tuple[int, int] | None]:
