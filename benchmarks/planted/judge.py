@@ -92,6 +92,7 @@ def totals(rows: list[Row]) -> Row:
 
 def write(rows: list[Row], folder: Path) -> Row:
     """``results.json`` and ``table.md``; the totals."""
+    folder.mkdir(parents=True, exist_ok=True)
     sums = totals(rows)
     (folder / "results.json").write_text(
         json.dumps({"totals": sums, "cases": rows}, indent=1, ensure_ascii=False) + "\n"

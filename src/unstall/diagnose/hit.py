@@ -33,6 +33,7 @@ class Hit:
         confidence: the most that may be claimed.
         doubtful: share of the predicted gain that may not come (the pessimistic bound leaves it out).
         more: share of the predicted gain that may come on top, from what the replay cannot see (the optimistic bound).
+        needs: codes of findings whose remedy has to come before this one: while they stand, this one cannot be made.
         side_note: no gain worth acting on, whatever is predicted.
     """
 
@@ -53,6 +54,7 @@ class Hit:
     doubtful: float = 0.0
     side_note: bool = False
     more: float = 0.0
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ TABLES = ("kernels", "api")
 
 OPS = 20
 SHARE = 0.05
+IN_THE_WAY = 2
+"""Waits a step from which no graph can hold the whole step: one may stand at its end."""
 OTHERS = ("alloc", "gil_wait", "data_loading", "checkpoint", "file_io")
 """What the host may also be doing between two launches of a step, each with a rule of its own."""
 
@@ -100,6 +102,7 @@ def check(case: Case) -> Iterator[Hit]:
         change=Change(graph=True, keep_ns=_kept(case)),
         when=when,
         facts={"count": count, "each": each},
+        needs=("blocking-sync",) if _syncs(case) >= IN_THE_WAY else (),
     )
 
 
@@ -127,6 +130,11 @@ def _kept(case: Case) -> int:
     return round(case.host_per_step(inside))
 
 
+def _syncs(case: Case) -> float:
+    """Waiting calls a step."""
+    return case.calls.filter(pl.col("kind") == "sync").height / case.count
+
+
 def _lines(case: Case, when: Union, cost: float, count: float, each: float) -> Iterator[Line]:
     yield line("idle", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
     work = float(case.ops["dur"].sum()) / max(case.ops.height, 1)
@@ -136,8 +144,8 @@ def _lines(case: Case, when: Union, cost: float, count: float, each: float) -> I
         yield line("known", base.step_ns, "ns", "replay", step=case.step_ns)
     elif base is not None and base.step_ns < 0.97 * case.step_ns:
         yield line("traced", base.step_ns, "ns", "replay", step=case.step_ns, low=base.low_ns, high=base.high_ns)
-    syncs = case.calls.filter(pl.col("kind") == "sync").height / case.count
-    if syncs >= 2:
+    syncs = _syncs(case)
+    if syncs >= IN_THE_WAY:
         yield line("syncs", syncs, "calls", "api")
     threads = [int(t) for t in np.unique(case.calls["thread"].to_numpy())]
     hot = case.hot(when, threads)
