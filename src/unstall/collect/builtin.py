@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.collect._builtin_merge import merge
 from unstall.collect.notes import Note, Say, silent
 from unstall.collect.process import Ended, supervise
 from unstall.errors import CollectionFailed
+from unstall.instrument import PARTS, Options
+from unstall.instrument.options import STEP_LOG_NAME
+from unstall.instrument.steplog import main_log, read
 
 EXPORT_NAME = "profile.sqlite"
 
@@ -59,13 +62,53 @@ def record(command: Sequence[str], environ: Mapping[str, str], *, folder: Path, 
     return Made(ended, output, tuple(Note("builtin-incomplete", text) for text in said))
 
 
-@contextmanager
-def recording(output: Path) -> Iterator[None]:
-    """Record what this process does inside the block, and write ``output`` at its end (for notebooks and tests)."""
-    from unstall.instrument import recorder
-    from unstall.instrument.options import Options
+@dataclass
+class Recording:
+    """What a block left: ``sqlite`` is ``None`` where nothing was recorded, and a note says why. Filled at its end."""
 
+    sqlite: Path | None = None
+    notes: list[Note] = field(default_factory=list)
+
+
+@contextmanager
+def recording(output: Path, *, auto: bool = False, steps: tuple[int, int] | None = None) -> Iterator[Recording]:
+    """Record what this process does inside the block, and write ``output`` at its end (for notebooks and tests).
+
+    Args:
+        output: the file.
+        auto: ranges for PyTorch training, as ``unstall run --auto`` makes them; torch is unhooked afterwards.
+        steps: only these training steps; the ones before tell the step time without the collector.
+    """
+    from unstall.instrument import inside, recorder
+    from unstall.instrument import steps as clocks
+
+    made = Recording()
     with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
-        with recorder.here(Options(record=folder)):
-            yield
-        merge(Path(folder), output)
+        options = Options(
+            parts=tuple(p for p in PARTS if p != "losses") if auto else (), steps=steps,
+            window="record" if steps else "", step_log=str(Path(folder) / STEP_LOG_NAME), record=folder,
+        )  # fmt: skip
+        try:
+            with recorder.here(options), clocks.clocked(options), inside.automatic(options) if auto else nullcontext():
+                yield made
+        finally:
+            _complete(made, options, output)
+
+
+def _complete(made: Recording, options: Options, output: Path) -> None:
+    """One file of what was recorded, with the step time before the chosen steps."""
+    from unstall.collect import meta
+    from unstall.collect.diagnose_capture import window_notes
+    from unstall.collect.options import CollectOptions
+
+    made.notes += [Note("builtin-incomplete", text) for text in merge(Path(options.record), output)]
+    logs = read(options.step_log)
+    if options.steps:
+        made.notes += window_notes(logs, CollectOptions(steps=options.steps))
+    if not output.exists():
+        return
+    made.sqlite = output
+    log = main_log(logs) if options.steps else None
+    unprofiled = log.unprofiled_ns() if log else None
+    if unprofiled:
+        meta.write(output, {"unprofiled_ns": str(unprofiled)})

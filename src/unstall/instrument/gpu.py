@@ -127,14 +127,23 @@ def prepare(torch: Any, recorder: Any, options: Options) -> None:
         return
     if torch.cuda.is_initialized():
         guarded(_trace.start)
-    original = torch.cuda._lazy_init
+    else:
+        _hook_lazy_init(torch.cuda)
+
+
+def _hook_lazy_init(cuda: Any) -> None:
+    """Once a process, however often it records before it sets up CUDA."""
+    original = cuda._lazy_init
+    if hasattr(original, "_unstall"):
+        return
 
     def _lazy_init() -> None:
         original()
         if _trace is not None and _trace.until == 0 and not _trace.done:
             guarded(_trace.start)
 
-    torch.cuda._lazy_init = _lazy_init
+    _lazy_init._unstall = True  # type: ignore[attr-defined]
+    cuda._lazy_init = _lazy_init
 
 
 def start() -> None:
@@ -157,6 +166,6 @@ def check_time() -> None:
 
 
 def forget() -> None:
-    """In a forked child: CUDA does not survive a fork."""
+    """Nothing is traced from now on (in a forked child, because CUDA does not survive a fork)."""
     global _trace  # noqa: PLW0603 - one a process
     _trace = None

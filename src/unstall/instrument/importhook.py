@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -72,6 +73,21 @@ def when_imported(name: str, callback: Callback) -> None:
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
     _waiting.setdefault(name, []).append(callback)
+
+
+@contextmanager
+def for_now() -> Iterator[None]:
+    """What is asked for inside the block and has not come about by its end is forgotten."""
+    before = {name: list(callbacks) for name, callbacks in _waiting.items()}
+    try:
+        yield
+    finally:
+        for name, callbacks in list(_waiting.items()):
+            kept = [c for c in callbacks if c in before.get(name, [])]
+            if kept:
+                _waiting[name] = kept
+            else:
+                del _waiting[name]
 
 
 def guarded(function: Callable[..., Any], *args: Any) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from unstall.instrument import facts, sink, userranges
 from unstall.instrument.ending import at_end
-from unstall.instrument.importhook import guarded, when_imported
+from unstall.instrument.importhook import for_now, guarded, when_imported
 from unstall.instrument.options import Options, rank
 from unstall.instrument.spool import Part
 
@@ -192,16 +192,21 @@ def start(options: Options) -> None:
 
 @contextmanager
 def here(options: Options) -> Iterator[None]:
-    """Record inside a block of this process."""
+    """Record inside a block of this process, as often as wanted; afterwards nothing is traced or sampled."""
+    from unstall.instrument import gpu
+
     global _recorder  # noqa: PLW0603 - one a process
     before = sink.out
-    start(options)
-    try:
-        yield
-    finally:
-        _finish()
-        sink.set_out(before)
-        _recorder = None
+    _install()
+    with for_now():  # torch may come after the block, and is none of ours then
+        start(options)
+        try:
+            yield
+        finally:
+            _finish()
+            gpu.forget()
+            sink.set_out(before)
+            _recorder = None
 
 
 @cache

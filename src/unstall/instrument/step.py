@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from unstall.instrument import sink, steps
 
-_timed = steps.wanted()
-
 
 class _Step:
     __slots__ = ("index",)
@@ -18,7 +16,7 @@ class _Step:
         self.index = index
 
     def __enter__(self) -> _Step:
-        if _timed:
+        if steps.timed:
             steps.clock().tick(self.index)
         if sink.out is not None:
             sink.out.push(f"step_{self.index}")
@@ -44,7 +42,7 @@ _NOTHING = _Nothing()
 
 def step(index: int) -> _Step | _Nothing:
     """``with unstall.step(i): …`` around the body of the training loop; ``i`` counts from 0."""
-    if sink.out is None and not _timed:
+    if sink.out is None and not steps.timed:
         return _NOTHING
     steps.by_hand = True
     return _Step(index)

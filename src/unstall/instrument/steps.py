@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter_ns
 
 from unstall.instrument import sink
@@ -168,9 +169,26 @@ def clock() -> StepClock:
     return _clock
 
 
+@contextmanager
+def clocked(options: Options) -> Iterator[StepClock]:
+    """A clock of its own for a block of this process, which ends with the block."""
+    global _clock, by_hand, timed  # noqa: PLW0603 - one a process
+    before = _clock, by_hand, timed
+    _clock = mine = StepClock(options)
+    by_hand, timed = False, True
+    try:
+        yield mine
+    finally:
+        guarded(mine.finish)
+        _clock, by_hand, timed = before
+
+
 def wanted() -> bool:
     """Whether anybody asked for step times or a window."""
     return bool(os.environ.get("UNSTALL_STEP_LOG") or os.environ.get("UNSTALL_STEPS"))
+
+
+timed = wanted()  # unstall.step ticks the clock
 
 
 def finish() -> None:
