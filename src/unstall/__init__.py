@@ -5,6 +5,7 @@
     report = unstall.diagnose(analysis)           # figures and findings; JSON through unstall.to_json
     report = unstall.report_of("run.sqlite")      # all three
     comparison = unstall.compare(report, other)   # which is faster, how sure that is, what moved
+    merged = unstall.ranks(["runs/a"])             # a report a rank, merged: stragglers, imbalance
 
 In a training script: ``annotate``, ``step``, ``prefetch``, ``resident``.
 
@@ -20,13 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from unstall import _version
 
-_STAGES = ("load", "analyze", "diagnose", "collect", "compare")
+_STAGES = ("load", "analyze", "diagnose", "collect", "compare", "ranks")
 """Packages whose function of the same name is public."""
 
 _MODEL = (
-    "Analysis", "BreakdownRow", "CallRow", "Category", "Comparison", "CopyRow", "Evidence", "Finding", "FixText", "Gpu",
-    "KernelRow", "MemsetRow", "Meta", "Moved", "NotChecked", "Period", "Process", "Profile", "ProfileFacts", "RangeRow",
-    "RangeShare", "Report", "SampleRow", "StepFigure", "StepTable", "StepsRow", "Warning_", "Where",
+    "Analysis", "BreakdownRow", "CallRow", "Category", "CategoryPart", "CollectiveRow", "Comparison", "CopyRow",
+    "Evidence", "FailedRank", "Finding", "FixText", "Gpu", "GpuMetricsRow", "Imbalance", "Jump", "KernelRow",
+    "MemsetRow", "Merged", "Meta", "Moved", "NotChecked", "Omitted", "Period", "Process", "Profile", "ProfileFacts",
+    "RangeRow", "RangeShare", "RankClock", "RankFinding", "RankRow", "Ranks", "RanksClock", "Report", "SampleRow",
+    "Stacks", "StepFigure", "StepTable", "StepsRow", "Straggler", "Timeline", "TimelineGroup", "TimelineTrack", "Track",
+    "Warning_", "Where",
 )  # fmt: skip
 _ERRORS = ("CollectionFailed", "GateFailed", "NotAProfile", "ProfileUnreadable", "UnstallError", "UsageError")
 
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
     from unstall.load import load as load
     from unstall.model import *  # noqa: F403
     from unstall.pipeline import report_of as report_of
+    from unstall.ranks import ranks as ranks
     from unstall.report.json import from_json as from_json
     from unstall.report.json import to_json as to_json
     from unstall.report.markdown import to_markdown as to_markdown

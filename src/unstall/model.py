@@ -229,6 +229,21 @@ class Record(msgspec.Struct, kw_only=True):
     """Base of every JSON record."""
 
 
+views: dict[str, Callable[[Record], str]] = {}
+"""How a notebook shows a record, ``html`` and ``text``: put here by the package's ``__init__``, because this module knows
+no output."""
+
+
+class Shown(Record, kw_only=True):
+    """A record that shows itself in a notebook, by Jupyter's names for that."""
+
+    def _repr_html_(self) -> str | None:
+        return views["html"](self) if "html" in views else None
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(views["text"](self) if "text" in views else repr(self))
+
+
 class Warning_(Record, kw_only=True):
     """Something the reader must know before trusting a figure."""
 
@@ -382,6 +397,15 @@ class Category(Record, kw_only=True):
     ns: int
     percent: float
     ranges: list[RangeShare] = []  # where on the host, most first
+    parts: list[CategoryPart] = []  # gpu_compute by hardware counters; empty without them
+
+
+class CategoryPart(Record, kw_only=True):
+    """What a category consists of; parts add up to it exactly."""
+
+    name: str  # computing_hard | waiting_on_memory | computing_lightly | not_sampled
+    ns: int
+    percent: float  # of the step
 
 
 class RangeShare(Record, kw_only=True):
@@ -395,6 +419,23 @@ class BreakdownRow(Record, kw_only=True):
     process: int
     step_ns: int
     categories: list[Category]
+
+
+class GpuMetricsRow(Record, kw_only=True):
+    """Means of sampled hardware counters of a process's busiest GPU, over its steady steps or a part of them."""
+
+    process: int
+    device: int
+    scope: str  # "step", or a category of the breakdown
+    samples: int
+    sm_active_percent: float | None = None
+    sm_issue_percent: float | None = None
+    tensor_active_percent: float | None = None
+    dram_read_percent: float | None = None
+    dram_write_percent: float | None = None
+    dram_read_gb_per_s: float | None = None
+    dram_write_gb_per_s: float | None = None
+    clock_mhz: float | None = None
 
 
 class Where(Record, kw_only=True):
@@ -454,7 +495,7 @@ class Moved(Record, kw_only=True):
     change_ns: int
 
 
-class Comparison(Record, kw_only=True):
+class Comparison(Shown, kw_only=True):
     verdict: Literal["faster", "slower", "no difference", "inconclusive"]
     ratio: float | None  # before / after: above 1 is faster
     ratio_low: float | None
@@ -557,7 +598,7 @@ class Imbalance(Record, kw_only=True):
 
 class RanksClock(Record, kw_only=True):
     by: Literal["collectives", "utc", "none", "mixed"]
-    hosts: int
+    hosts: int | None = None  # null where the captures do not tell, as after redaction
     skew_ns: int | None = None  # largest offset between the wall clocks of two captures, as estimated
     residual_ns: int | None = None
 
@@ -585,7 +626,7 @@ class Ranks(Record, kw_only=True):
     clock: RanksClock | None = None
 
 
-class Report(Record, kw_only=True):
+class Report(Shown, kw_only=True):
     """Everything that every output renders. Lists are complete; ``--top`` cuts only what people look at."""
 
     schema_version: int = SCHEMA_VERSION
@@ -602,6 +643,7 @@ class Report(Record, kw_only=True):
     samples: list[SampleRow] | None = None
     steps: list[StepsRow] = []
     breakdown: list[BreakdownRow] = []
+    gpu_metrics: list[GpuMetricsRow] | None = None  # with --gpu-metrics only
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
     warnings: list[Warning_] = []

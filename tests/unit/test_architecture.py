@@ -33,6 +33,8 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "nsys": {"errors"},
     "compare": {"model", "errors", "lang", "stats"},
     "stats": set(),
+    # a report a rank through the same pipeline, merged and shown
+    "ranks": {"model", "errors", "lang", "_version", "analyze", "pipeline", "report"},
     "__init__": EVERYBODY,
     "__main__": EVERYBODY,
     "cli": EVERYBODY,
