@@ -9,6 +9,7 @@ Imports nothing of ours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -225,23 +226,22 @@ class StepTable:
 # --------------------------------------------------------------------------------------------------------------------
 
 
+views: dict[str, Callable[[Any], str | None]] = {}
+"""How a notebook shows a record, as ``html`` and as ``text``; ``None`` for records that have no view. Filled by the
+package's ``__init__``: this module knows no output."""
+
+
 class Record(msgspec.Struct, kw_only=True):
     """Base of every JSON record."""
 
-
-views: dict[str, Callable[[Record], str]] = {}
-"""How a notebook shows a record, ``html`` and ``text``: put here by the package's ``__init__``, because this module knows
-no output."""
-
-
-class Shown(Record, kw_only=True):
-    """A record that shows itself in a notebook, by Jupyter's names for that."""
-
     def _repr_html_(self) -> str | None:
+        """For Jupyter, by its name for that."""
         return views["html"](self) if "html" in views else None
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(views["text"](self) if "text" in views else repr(self))
+        """For IPython in a terminal, by its name for that."""
+        shown = views["text"](self) if "text" in views else None
+        printer.text(repr(self) if shown is None else shown)
 
 
 class Warning_(Record, kw_only=True):
@@ -495,7 +495,7 @@ class Moved(Record, kw_only=True):
     change_ns: int
 
 
-class Comparison(Shown, kw_only=True):
+class Comparison(Record, kw_only=True):
     verdict: Literal["faster", "slower", "no difference", "inconclusive"]
     ratio: float | None  # before / after: above 1 is faster
     ratio_low: float | None
@@ -626,7 +626,7 @@ class Ranks(Record, kw_only=True):
     clock: RanksClock | None = None
 
 
-class Report(Shown, kw_only=True):
+class Report(Record, kw_only=True):
     """Everything that every output renders. Lists are complete; ``--top`` cuts only what people look at."""
 
     schema_version: int = SCHEMA_VERSION
@@ -651,6 +651,22 @@ class Report(Shown, kw_only=True):
     ranks: Ranks | None = None
     device_total_ns: int | None = None  # all device time: attributed to ranges + unattributed
     device_attributed_ns: int | None = None
+
+    def table(self, name: str) -> pl.DataFrame | None:
+        """A list of records as a frame, one row a record; ``None`` where the capture lacks it.
+
+        Records inside a record become columns (``where_range``, ``period_ns_median``), lists of them one text each.
+        ``breakdown`` has a row for each category. For pandas: ``report.table("ranges").to_pandas()``.
+
+        Raises:
+            AttributeError: the report has no such list.
+        """
+        rows = getattr(self, name)
+        if rows is None or not isinstance(rows, list):
+            return None
+        if name == "breakdown":
+            rows = [_Flat(r, category) for r in rows for category in r.categories]
+        return pl.DataFrame([flat(row) for row in rows], infer_schema_length=None)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from unstall.analyze import project, ranges, summary
+from unstall.analyze import metrics, project, ranges, summary
 from unstall.analyze.breakdown import breakdown
 from unstall.analyze.collecting import in_terms_of
 from unstall.analyze.device import device_ops
@@ -87,7 +87,7 @@ def _report(
     step_rows = [_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)]
     known = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
     attributed = ops.lazy().filter(known).select("start", "end").collect()
-    return Report(
+    report = Report(
         unstall_version=_version.VERSION,
         profile=facts(profile, steps),
         ranges=None if nested is None else _range_rows(profile, nested, ops if has_device else None, steps),
@@ -105,6 +105,8 @@ def _report(
         device_total_ns=_spent(ops) if has_device else None,
         device_attributed_ns=_spent(attributed) if has_device and nested is not None else None,
     )
+    metrics.add(report, looked_at)
+    return report
 
 
 def _too_many(processes: int) -> list[NotChecked]:
