@@ -300,6 +300,9 @@ Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write 
 Markdown = Annotated[
     str | None, typer.Option("--markdown", metavar="FILE", help="Write it as Markdown (- for standard output).")
 ]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write it as one page (- for standard output).")
+]
 SIDE = "Profile, report JSON, baseline, or step times in ms, one a line."
 KEPT = "unstall-baseline.json"
 
@@ -318,15 +321,15 @@ def compare(
     no_cache: NoCache = False,
     json: Json = None,
     markdown: Markdown = None,
+    html: Html = None,
     lang: Lang = "en",
 ) -> None:
     """Say which side is faster, how sure that is, what moved."""
     from unstall.commands import compare as implementation
 
     implementation.run(
-        before, after, fail_if=fail_if or [], budget=budget, json=json, markdown=markdown, top=top, step=step,
-        margin=margin, across_gpus=across_gpus, cache=not no_cache,
-        language=lang,
+        before, after, fail_if=fail_if or [], budget=budget, json=json, markdown=markdown, html=html, top=top,
+        step=step, margin=margin, across_gpus=across_gpus, cache=not no_cache, language=lang,
     )  # fmt: skip
 
 
@@ -362,6 +365,7 @@ def baseline_check(
     no_cache: NoCache = False,
     json: Json = None,
     markdown: Markdown = None,
+    html: Html = None,
     lang: Lang = "en",
 ) -> None:
     """Compare a run with the baseline. Exit 1 if it is slower, or if the gates that are named fail."""
@@ -369,7 +373,7 @@ def baseline_check(
 
     implementation.run(
         against, profile, fail_if=fail_if or ([] if budget else ["slower"]), budget=budget, json=json,
-        markdown=markdown, top=top, step=step, margin=margin, across_gpus=across_gpus, cache=not no_cache,
+        markdown=markdown, html=html, top=top, step=step, margin=margin, across_gpus=across_gpus, cache=not no_cache,
         language=lang,
     )  # fmt: skip
 

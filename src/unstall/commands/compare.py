@@ -31,6 +31,7 @@ def run(
     budget: str | None = None,
     json: str | None = None,
     markdown: str | None = None,
+    html: str | None = None,
     top: int = 10,
     step: str | None = None,
     margin: float | None = None,
@@ -40,12 +41,12 @@ def run(
 ) -> None:
     """Compare two files; raise when a gate fails, after everything was shown and written."""
     gates = _gates(fail_if, budget)
-    _check_targets([json, markdown], [before, after])
+    _check_targets([json, markdown, html], [before, after])
     from unstall.compare import compare
 
     old, new = (read_side(path, step=step, cache=cache) for path in (before, after))
     comparison = compare(old, new, margin=margin, across_gpus=across_gpus, language=language)
-    _deliver(comparison, new, json, markdown, top)
+    _deliver(comparison, old, new, {"json": json, "markdown": markdown, "html": html}, top)
     _hold(gates, old, new, comparison)
 
 
@@ -132,20 +133,33 @@ def _check_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None
             check(target)
 
 
-def _deliver(comparison: Comparison, report: Report, json: str | None, markdown: str | None, top: int) -> None:
+def _deliver(comparison: Comparison, before: Report, after: Report, targets: dict[str, str | None], top: int) -> None:
     """To the terminal unless standard output is asked for, then to the files."""
     import msgspec
 
     from unstall.report import comparison as rendering
     from unstall.report.json import to_json
 
-    if STDOUT not in (json, markdown):
+    if STDOUT not in targets.values():
         with emitting() as out:
             rendering.show(comparison, out, top=top)
-    if json:
-        _put(json, to_json(msgspec.structs.replace(report, comparison=comparison), indent=2) + b"\n")
-    if markdown:
-        _put(markdown, rendering.to_markdown(comparison, top=top))
+    if target := targets["json"]:
+        _put(target, to_json(msgspec.structs.replace(after, comparison=comparison), indent=2) + b"\n")
+    if target := targets["markdown"]:
+        _put(target, rendering.to_markdown(comparison, top=top))
+    if target := targets["html"]:
+        _put(target, page(comparison, before, after))
+
+
+def page(comparison: Comparison, before: Report, after: Report) -> str:
+    """The comparison as one HTML file; its bars and step times are those of the sides that it compared."""
+    from unstall.compare.sides import choose
+    from unstall.report.html import comparison_to_html
+    from unstall.report.html.comparison import Side
+
+    old, new, _ = choose(before, after)
+    sides = (Side(side.report, side.steps, [round(ns) for ns in side.samples]) for side in (old, new))
+    return comparison_to_html(comparison, *sides)
 
 
 def _put(target: str, content: str | bytes) -> None:

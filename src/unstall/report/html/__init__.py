@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUT", "comparison_to_html", "to_html"]
 
 
-def to_html(report: Report, timeline: Any = None, *, language: str = "en") -> str:
+def to_html(report: Report, timeline: Any = None, *, language: str | None = None) -> str:
     """The report as one HTML file, with a timeline where ``timeline`` is given."""
     from unstall.report.html import page
 
     return page.report(report, timeline, language)
 
 
-def comparison_to_html(comparison: Comparison, before: Side, after: Side, *, language: str = "en") -> str:
+def comparison_to_html(comparison: Comparison, before: Side, after: Side, *, language: str | None = None) -> str:
     """The comparison as one HTML file, both sides above each other."""
     from unstall.report.html import page
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from unstall.model import BreakdownRow, Category, StepsRow
 from unstall.report import text, words
@@ -79,6 +79,7 @@ class Plot:
     low: float
     ticks: list[tuple[float, str]]
     thinned: bool
+    over: bool
     samples_ns: list[int]  # all that are drawn, in order, for whoever points at one
     numbers: list[int]  # which steps these are, from 1
 
@@ -97,6 +98,7 @@ def plot(steps: StepsRow) -> Plot | None:
     return Plot(
         dots[first:], dots[:first], _round(100 * warm / len(everything)), _down(period.median, top),
         _down(period.p90, top), _down(period.p10, top), _ticks(top), len(kept) < len(everything),
+        any(dot.over for dot in dots),
         [everything[i] for i in kept], [i + 1 for i in kept],
     )  # fmt: skip
 
@@ -108,8 +110,7 @@ def thin(values: Sequence[int], most: int) -> list[int]:
     stretches = most // 2
     edges = [k * len(values) // stretches for k in range(stretches + 1)]
     ends = (
-        {min(range(a, b), key=values.__getitem__), max(range(a, b), key=values.__getitem__)}
-        for a, b in zip(edges, edges[1:], strict=False)
+        {min(range(a, b), key=values.__getitem__), max(range(a, b), key=values.__getitem__)} for a, b in pairwise(edges)
     )
     return sorted(i for stretch in ends for i in stretch)
 
@@ -122,9 +123,9 @@ def _down(ns: float, top: float) -> float:
     return _round(100 - 100 * ns / top)
 
 
-def _ticks(top: float) -> list[tuple[float, str]]:
-    """Two or three round times and zero."""
-    step = _nice(top / 3)
+def _ticks(top: float, about: int = 3) -> list[tuple[float, str]]:
+    """Zero and some ``about`` round times."""
+    step = _nice(top / about)
     return [(_down(k * step, top), text.duration(k * step) if k else "0") for k in range(int(top / step) + 1)]
 
 
@@ -158,7 +159,9 @@ class Spread:
     beyond: int  # steps right of the drawing
 
 
-def spreads(sides: Sequence[Sequence[int]], medians: Sequence[int | None]) -> tuple[list[Spread], list[tuple[float, str]]]:
+def spreads(
+    sides: Sequence[Sequence[int]], medians: Sequence[int | None]
+) -> tuple[list[Spread], list[tuple[float, str]]]:
     """The sides' step times as bars on one axis from zero, and the axis."""
     tops = [max(_most_of(s), m or 0) for s, m in zip(sides, medians, strict=True)]
     top = HEADROOM * (max(tops, default=0) or 1)
@@ -169,8 +172,10 @@ def spreads(sides: Sequence[Sequence[int]], medians: Sequence[int | None]) -> tu
             counts[min(int(BINS * ns / top), BINS - 1)] += ns <= top
         most = max(counts) or 1
         bars = [(_round(100 * i / BINS), _round(100 / BINS), _round(100 * n / most)) for i, n in enumerate(counts) if n]
-        out.append(Spread(bars, None if median is None else _round(100 * median / top), sum(ns > top for ns in samples)))
-    return out, [(_round(100 - y), label) for y, label in _ticks(top)]
+        out.append(
+            Spread(bars, None if median is None else _round(100 * median / top), sum(ns > top for ns in samples))
+        )
+    return out, [(_round(100 - y), label) for y, label in _ticks(top, 8)]
 
 
 def _most_of(samples: Sequence[int]) -> int:

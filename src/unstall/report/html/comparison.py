@@ -62,6 +62,8 @@ class MovedRow:
     kind: str
     before: str
     after: str
+    before_ns: int | None
+    after_ns: int | None
     change: str
     change_ns: int
     x: float
@@ -104,7 +106,7 @@ def view(comparison: Comparison, before: Side, after: Side, say: Say, most: int)
     spreads, axis = charts.spreads([s.samples_ns for s in sides], [f.step_ns for f in figures])
     scale = max((f.step_ns or 0 for f in figures), default=0) or 1
     shown = [
-        _side(say(name), figure, row, spread, scale, say)
+        _side(say(name), figure, row, spread=spread, scale=scale, say=say)
         for name, figure, row, spread in zip(("before", "after"), figures, rows, spreads, strict=True)
     ]
     return ComparisonView(
@@ -133,7 +135,9 @@ def _breakdown(side: Side, figure: StepFigure) -> BreakdownRow | None:
     return row if row is not None and figure.step_ns else None
 
 
-def _side(name: str, figure: StepFigure, row: BreakdownRow | None, spread: charts.Spread, scale: int, say: Say) -> SideView:
+def _side(
+    name: str, figure: StepFigure, row: BreakdownRow | None, *, spread: charts.Spread, scale: int, say: Say
+) -> SideView:
     time = text.duration(figure.step_ns)
     # of the profile's own step: where the samples were brought to the level without a profiler, so is the bar
     own = None if row is None or not figure.step_ns else round(scale * row.step_ns / figure.step_ns)
@@ -168,8 +172,8 @@ def _moved_row(row: Moved, length: float, say: Say) -> MovedRow:
     absent = say("none")
     before, after = (absent if ns is None else text.ms(ns) for ns in (row.before_ns, row.after_ns))
     return MovedRow(
-        named(row.name, shared.name_of(row)), say(f"{row.kind}_kind"), before, after, shared.signed(row.change_ns),
-        row.change_ns, round(50 + min(length, 0), 2), round(max(abs(length), 0.4), 2),
+        named(row.name, shared.name_of(row)), say(f"{row.kind}_kind"), before, after, row.before_ns, row.after_ns,
+        shared.signed(row.change_ns), row.change_ns, round(50 + min(length, 0), 2), round(max(abs(length), 0.4), 2),
     )  # fmt: skip
 
 

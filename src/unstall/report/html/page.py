@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from unstall.report import text
 from unstall.report.html import comparison as comparing
@@ -35,7 +34,7 @@ TIMELINE = ("timeline.css", "timeline.js")
 
 def report(shown: Report, timeline: Any, language: str | None = None) -> str:
     """One report as a page."""
-    language = language or getattr(shown, "language", "en")
+    language = language or shown.language
     say = speaker(language)
     above = view(shown, say)
     title = say("title", name=above.name)
@@ -52,11 +51,9 @@ def report(shown: Report, timeline: Any, language: str | None = None) -> str:
     return made
 
 
-def comparison(
-    shown: Comparison, before: comparing.Side, after: comparing.Side, language: str | None = None
-) -> str:
+def comparison(shown: Comparison, before: comparing.Side, after: comparing.Side, language: str | None = None) -> str:
     """A comparison as a page."""
-    language = language or getattr(shown, "language", "en")
+    language = language or shown.language
     say = speaker(language)
     sides = [file_name(side.report) for side in (before, after)]
     title = say("compare_title", before=sides[0], after=sides[1])
@@ -114,8 +111,16 @@ def _environment() -> Environment:
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=True
     )
-    made.filters["json_number"] = lambda value: json.dumps(value)
+    made.filters["ticks"] = _ticks
     return made
+
+
+def _ticks(sentence: str) -> Markup:
+    """A sentence in which what stands between backticks is shown as code."""
+    parts = sentence.split("`")
+    if len(parts) % 2 == 0:  # one is left over: somebody's name, not ours
+        return escape(sentence)
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else p for i, p in enumerate(parts))
 
 
 def _early() -> str:

@@ -7,7 +7,7 @@ column whose figures are all unknown is left out; unknown stays a dash and sorts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from unstall.report import text, words
@@ -59,17 +59,21 @@ Figure = Callable[[Any], Cell]
 Columns = list[tuple[str, Figure]]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a table is made of: its key in report and texts, its first heading, its rows' names, its columns."""
+
+    key: str
+    heading: str
+    label: Callable[[Any], Name]
+    columns: Columns
+
+
 def tables(report: Report, say: Say, most: int) -> list[Table]:
     """Every table that has rows."""
     made = [
         _ranges(report, say, most),
-        _kernels(report, say, most),
-        _table("copies", "c_kind", report.copies, _copy_name, _COPIES, say, most),
-        _table("memsets", "c_memory", report.memsets, lambda r: named(r.memory), _MEMSETS, say, most),
-        _calls("api", report.api, say, most),
-        _calls("osrt", report.osrt, say, most),
-        _calls("library", report.library, say, most),
-        _table("samples", "c_symbol", report.samples, lambda r: named(r.symbol), _SAMPLES, say, most),
+        *(_table(kind, getattr(report, kind.key), say, most) for kind in _KINDS),
     ]
     return [table for table in made if table.rows]
 
@@ -81,15 +85,13 @@ def named(name: str, short: str | None = None, tag: str = "") -> Name:
     return Name(shown, text.shorten(safe, LONGEST_FULL) if safe != shown else "", tag)
 
 
-def _table(
-    key: str, name: str, rows: Sequence[Any] | None, label: Callable[[Any], Name], columns: Columns, say: Say, most: int
-) -> Table:
+def _table(kind: Kind, rows: Sequence[Any] | None, say: Say, most: int) -> Table:
     shown = list(rows or [])[:most]
-    cells = [[figure(row) for _, figure in columns] for row in shown]
-    known = [i for i in range(len(columns)) if any(line[i].shown not in ("", text.DASH) for line in cells)]
+    cells = [[figure(row) for _, figure in kind.columns] for row in shown]
+    known = [i for i in range(len(kind.columns)) if any(line[i].shown not in ("", text.DASH) for line in cells)]
     return Table(
-        key, say(key), say(f"{key}_note"), say(name), [say(columns[i][0]) for i in known],
-        [(label(row), [line[i] for i in known]) for row, line in zip(shown, cells, strict=True)], len(rows or []),
+        kind.key, say(kind.key), say(f"{kind.key}_note"), say(kind.heading), [say(kind.columns[i][0]) for i in known],
+        [(kind.label(row), [line[i] for i in known]) for row, line in zip(shown, cells, strict=True)], len(rows or []),
     )  # fmt: skip
 
 
@@ -137,38 +139,41 @@ def _copy_name(row: Any) -> Name:
     return named(f"{row.kind} {row.source} → {row.destination}")
 
 
-def _kernels(report: Report, say: Say, most: int) -> Table:
-    columns = [("c_count", _count("instances")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
-    label = _kernel_name
-    return _table("kernels", "c_name", report.kernels, label, [*columns, *_SPREAD_US], say, most)
-
-
 def _kernel_name(row: Any) -> Name:
     return named(row.name, text.kernel_name(row.name))
 
 
-def _calls(key: str, rows: list[CallRow] | None, say: Say, most: int) -> Table:
-    columns: Columns = [("c_count", _count("calls")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
-    return _table(
-        key, "c_name", rows, lambda r: named(text.api_name(r.name)), [*columns, *_SPREAD_US, ("c_callers", _callers)],
-        say, most,
-    )  # fmt: skip
+def _call_name(row: CallRow) -> Name:
+    return named(text.api_name(row.name))
 
 
 def _callers(row: CallRow) -> Cell:
     return Cell(text.shorten(", ".join(text.visible(text.shorten(c, 40)) for c in row.callers[:3]), 90))
 
 
+_KERNELS: Columns = [("c_count", _count("instances")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
+_CALLS: Columns = [("c_count", _count("calls")), ("c_total", _ms("total_ns")), ("c_share", _part("percent"))]
+_KINDS = [
+    Kind("kernels", "c_name", _kernel_name, [*_KERNELS, *_SPREAD_US]),
+    Kind("copies", "c_kind", _copy_name, _COPIES),
+    Kind("memsets", "c_memory", lambda row: named(row.memory), _MEMSETS),
+    *(
+        Kind(k, "c_name", _call_name, [*_CALLS, *_SPREAD_US, ("c_callers", _callers)])
+        for k in ("api", "osrt", "library")
+    ),
+    Kind("samples", "c_symbol", lambda row: named(row.symbol), _SAMPLES),
+]
+
+
 def _ranges(report: Report, say: Say, most: int) -> Table:
     rows = report.ranges or []
     own = [row for row in rows if not row.wrapper]
     nested = words.nested(own)
-    table = _table(
-        "ranges", "c_name", rows, lambda r: _range_name(r, say), list(_range_columns(rows, nested)), say, most
-    )
+    kind = Kind("ranges", "c_name", lambda r: _range_name(r, say), list(_range_columns(rows, nested)))
+    table = _table(kind, rows, say, most)
     known = nested or any(row.share is not None for row in rows)
     note = say("wall_note" if nested else "share_note") if known else table.note
-    return Table(table.key, table.title, note, table.name, table.columns, table.rows, table.total)
+    return replace(table, note=note)
 
 
 def _range_name(row: RangeRow, say: Say) -> Name:

@@ -78,7 +78,6 @@ class Card:
     confidence: str
     level: str
     cost: str
-    share: float | None
     where: Pairs
     evidence: list[Proof]
     now: str
@@ -181,8 +180,9 @@ def _about(report: Report, say: Say) -> Iterator[tuple[str, str]]:
     if facts.processes:
         shown = [say("process", name=_name(PurePath(p.name).name), pid=p.process) for p in facts.processes]
         left = len(shown) - PROCESSES_SHOWN
-        yield say("processes"), ", ".join(
-            [*shown[:PROCESSES_SHOWN], *([say("more_processes", count=left)] if left > 0 else [])]
+        yield (
+            say("processes"),
+            ", ".join([*shown[:PROCESSES_SHOWN], *([say("more_processes", count=left)] if left > 0 else [])]),
         )
     if facts.host:
         yield say("host"), _name(facts.host)
@@ -261,7 +261,10 @@ def _step_facts(steps: StepsRow, say: Say) -> Iterator[tuple[str, str]]:
         yield say("unprofiled"), text.duration(steps.unprofiled_ns) if known else say("unprofiled_unknown")
     if steps.warmup:
         named = ", ".join(_name(n) for n in steps.warmup_steps[:3]) + (" …" if len(steps.warmup_steps) > 3 else "")
-        yield say("warmup"), say("warmup_of", steps=named or text.count(steps.warmup), time=text.duration(steps.warmup_ns))
+        yield (
+            say("warmup"),
+            say("warmup_of", steps=named or text.count(steps.warmup), time=text.duration(steps.warmup_ns)),
+        )
     yield say("found_by"), _name(steps.source)
     if steps.confidence != "high":
         yield say("confidence"), say(steps.confidence)
@@ -289,12 +292,13 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         confidence=say(finding.confidence),
         level=finding.confidence,
         cost=say(takes, time=text.duration(finding.cost_ns_per_step)),
-        share=None if not now else min(round(100 * finding.cost_ns_per_step / now, 2), 100.0),
         where=list(_where(report, finding, say)),
         evidence=[_proof(e, say) for e in finding.evidence],
         now=text.duration(now) if now else "",
         predicted="" if predicted is None else text.duration(predicted),
-        interval="" if low is None or high is None else say("interval", low=text.duration(low), high=text.duration(high)),
+        interval=""
+        if low is None or high is None
+        else say("interval", low=text.duration(low), high=text.duration(high)),
         speedup="" if finding.predicted_speedup is None else text.speedup(finding.predicted_speedup),
         mark=charts.mark(now, predicted, low, high) if now and predicted is not None else None,
         fix_title=_safe(finding.fix.title),
@@ -317,7 +321,7 @@ CATEGORY_OF = {
     "host-lock-contention": "lock_wait", "exposed-communication": "exposed_communication",
     "straggler-rank": "exposed_communication", "compute-bound": "gpu_compute",
 }  # fmt: skip
-"""Finding → the category of the bar that it speaks of: one colour for one cause. A new rule is grey until it is here."""
+"""Finding → the category of the bar that it speaks of: one colour for one cause. A rule that is not here is grey."""
 
 
 def _now(report: Report, finding: Finding) -> int:

@@ -137,7 +137,7 @@
       this.more.addEventListener("click", () => { this.all = !this.all; this.draw(); });
       this.note.append(this.more);
       $$("thead th", element).forEach((head, i) => {
-        $("button", head).addEventListener("click", () => this.sort(head, i));
+        $("button", head)?.addEventListener("click", () => this.sort(head, i));
       });
       this.draw();
     }
