@@ -124,5 +124,5 @@ def _ranges(host: host_side.HostView, when: Union, scale: float, top: int = 4) -
     spent = pl.DataFrame({"id": ids, "ns": pieces[1] - pieces[0]}).join(
         own.select("id", "family"), on="id", how="inner"
     )
-    by = spent.group_by("family").agg(pl.col("ns").sum()).sort("ns", descending=True).head(top)
+    by = spent.group_by("family").agg(pl.col("ns").sum()).sort("ns", "family", descending=[True, False]).head(top)
     return [RangeShare(name=str(f), ns=round(ns * scale)) for f, ns in by.iter_rows() if round(ns * scale)]

@@ -107,8 +107,8 @@ def busy(ops: pl.DataFrame, *kinds: str) -> Union:
 def devices_of(ops: pl.DataFrame, process: int) -> list[int]:
     """Devices on which a process ran something, the busiest first."""
     rows = ops.filter(pl.col("process") == process)
-    by = rows.group_by("device").agg((pl.col("end") - pl.col("start")).sum().alias("ns")).sort("ns", descending=True)
-    return [int(d) for d in by["device"] if d is not None]
+    by = rows.group_by("device").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
+    return [int(d) for d in by.sort("ns", "device", descending=[True, False])["device"] if d is not None]
 
 
 def launched_at(ops: pl.DataFrame) -> Ints:

@@ -310,7 +310,7 @@ class Replay:
             .group_by("kind")
             .agg(pl.col("ns").sum())
         )
-        kind = spent.sort("ns", descending=True)["kind"][0]
+        kind = spent.sort("ns", "kind", descending=[True, False])["kind"][0]
         return {"copy": "copy", "communication": "communication"}.get(str(kind), "gpu_compute")
 
     def _loading_left(self, cut: Union) -> float:

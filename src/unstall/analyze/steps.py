@@ -107,13 +107,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _processes(ranges: pl.DataFrame | None, ops: pl.DataFrame) -> list[int]:
     """Processes by device time; those without any only where no process has device work (a CPU capture)."""
-    busy = ops.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns")).sort("ns", descending=True)
-    if busy.height:
-        return busy["process"].to_list()
-    if ranges is None:
+    rows = ops if ops.height else ranges
+    if rows is None:
         return []
-    host = ranges.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
-    return host.sort("ns", descending=True)["process"].to_list()
+    spent = rows.group_by("process").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
+    return spent.sort("ns", "process", descending=[True, False])["process"].to_list()  # always in the same order
 
 
 def _find(
@@ -149,7 +147,8 @@ def _by_name(
     families = own.group_by("family", "thread").agg(
         pl.len(), pl.col("depth").min(), pl.col("name").first().cast(pl.String)
     )
-    for family, thread, _, _, name in families.sort("depth", "len", descending=[False, True]).iter_rows():
+    order = families.sort("depth", "len", "family", "thread", descending=[False, True, False, False])
+    for family, thread, _, _, name in order.iter_rows():
         text = name if source == "regex" else family
         if wanted.search(text) and not (unwanted and unwanted.search(text)):
             yield from _sequence(own, family, thread, source)
@@ -175,7 +174,8 @@ def _by_structure(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
         (pl.col("end").max() - pl.col("start").min()).alias("span"),
     )
     wide = families.filter((pl.col("len") >= MIN_STEPS) & (pl.col("ns") >= COVERAGE * pl.col("span")))
-    for family, thread, count, _, _, _ in wide.sort("depth", "ns", descending=[False, True]).iter_rows():
+    order = wide.sort("depth", "ns", "family", "thread", descending=[False, True, False, False])
+    for family, thread, count, _, _, _ in order.iter_rows():
         if count >= MIN_STEPS and not re.search("(?i)epoch", family):
             yield from _sequence(own, family, thread, "range", feeds=ops)
 
@@ -183,9 +183,11 @@ def _by_structure(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
 def _by_phase(own: pl.DataFrame, ops: pl.DataFrame) -> Iterator[_Found]:
     """No wrapper: outermost families with equal counts; the one that starts first begins the step."""
     top = own.filter(pl.col("depth") == 0).group_by("family", "thread").agg(pl.len(), pl.col("start").min())
-    counts = top.group_by("thread", "len").agg(pl.len().alias("families"), pl.col("family").sort_by("start").first())
+    counts = top.group_by("thread", "len").agg(
+        pl.len().alias("families"), pl.col("family").sort_by("start", "family").first()
+    )
     good = counts.filter((pl.col("families") >= 2) & (pl.col("len") >= MIN_STEPS + 1))
-    for thread, _, _, family in good.sort("families", "len", descending=True).iter_rows():
+    for thread, _, _, family in good.sort("families", "len", "thread", descending=[True, True, False]).iter_rows():
         for found in _sequence(own, family, thread, "phase"):
             start, end = found.start[:-1], found.start[1:]
             low, high = np.percentile(np.diff(found.start), [25, 75])

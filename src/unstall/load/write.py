@@ -38,7 +38,9 @@ LAYOUT = {
     "CUPTI_ACTIVITY_KIND_KERNEL": _OP + " demangledName! shortName! mangledName launchType cacheConfig"
     " registersPerThread! gridX! gridY! gridZ! blockX! blockY! blockZ! staticSharedMemory! dynamicSharedMemory!"
     " localMemoryPerThread! localMemoryTotal! gridId! sharedMemoryExecuted graphNodeId sharedMemoryLimitConfig"
-    " graphId@4-9 clusterX@4-9 clusterY@4-9 clusterZ@4-9",
+    " qmdBulkReleaseDone@4-9 qmdPreexitDone@4-9 qmdLastCtaDone@4-9 graphId@4-9 clusterX@4-9 clusterY@4-9 clusterZ@4-9"
+    " clusterSchedulingPolicy@4-9 maxPotentialClusterSize@4-9 maxActiveClusters@4-9"
+    " sharedMemoryRequestedPercentage@4-9 tensorSizeMinusOneElements:t!@4-9",
     "CUPTI_ACTIVITY_KIND_MEMCPY": _OP + " bytes! copyKind! deprecatedSrcId srcKind dstKind srcDeviceId srcContextId"
     " dstDeviceId dstContextId migrationCause graphNodeId virtualAddress copyCount@3-9",
     "CUPTI_ACTIVITY_KIND_MEMSET": _OP + " value! bytes! graphNodeId memKind",
@@ -65,8 +67,8 @@ LAYOUT = {
     " computeMajor computeMinor",
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId! pid!",
     "ANALYSIS_DETAILS": "globalVid! duration! startTime! stopTime!",
-    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime:t localTime:t",
-    "TARGET_INFO_SYSTEM_ENV": "globalVid devStateName:t! name:t! nameEnum! value:t!",
+    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime:t localTime:t systemClockNs@4-9",
+    "TARGET_INFO_SYSTEM_ENV": "globalVid!@0-0 globalVid@1-9 devStateName:t! name:t! nameEnum! value:t!",
     "META_DATA_CAPTURE": "name:t! value:t",
     "META_DATA_EXPORT": "name:t! value:t",
     "EXPORT_META_DATA": "name:t! value:t",
