@@ -661,12 +661,29 @@ class Report(Record, kw_only=True):
         Raises:
             AttributeError: the report has no such list.
         """
-        rows = getattr(self, name)
-        if rows is None or not isinstance(rows, list):
-            return None
         if name == "breakdown":
-            rows = [_Flat(r, category) for r in rows for category in r.categories]
-        return pl.DataFrame([flat(row) for row in rows], infer_schema_length=None)
+            rows = [
+                {"process": r.process, "step_ns": r.step_ns, **_cells(c)} for r in self.breakdown for c in r.categories
+            ]
+            return pl.DataFrame(rows, infer_schema_length=None)
+        records = getattr(self, name)
+        return pl.DataFrame(list(map(_cells, records)), infer_schema_length=None) if isinstance(records, list) else None
+
+
+def _cells(record: Record, prefix: str = "") -> dict[str, Any]:
+    """The fields of a record, column by column."""
+    cells: dict[str, Any] = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if isinstance(value, Record):
+            cells |= _cells(value, f"{prefix}{name}_")
+        elif isinstance(value, list):
+            cells[prefix + name] = [
+                getattr(v, "text", getattr(v, "name", str(v))) if isinstance(v, Record) else v for v in value
+            ]
+        else:
+            cells[prefix + name] = value
+    return cells
 
 
 # --------------------------------------------------------------------------------------------------------------------
