@@ -32,15 +32,20 @@ def unfold(categories: list[Category]) -> list[tuple[str, Category]]:
 
 
 def lines(report: Report, row: BreakdownRow, width: int) -> Iterator[Text]:
+    """The means as lines under the breakdown."""
+    for sentence in sentences(report, row):
+        yield from wrap(sentence, width, "dim", first="  ")
+
+
+def sentences(report: Report, row: BreakdownRow) -> Iterator[str]:
     """Means over the steady steps, and over GPU compute alone where the GPU idles for long."""
     say = speaker(report.language)
     means = {m.scope: m for m in report.gpu_metrics or [] if m.process == row.process}
     busy = sum(c.percent for c in row.categories if c.name == "gpu_compute")
     if "step" in means:
-        yield from wrap(say("GPU counters: {means}", means=said(means["step"], say)), width, "dim", first="  ")
+        yield say("GPU counters: {means}", means=said(means["step"], say))
     if "gpu_compute" in means and busy < MOSTLY:
-        told = say("while it computes: {means}", means=said(means["gpu_compute"], say))
-        yield from wrap(told, width, "dim", first="  ")
+        yield say("while it computes: {means}", means=said(means["gpu_compute"], say))
 
 
 def said(mean: GpuMetricsRow, say: Speaker) -> str:

@@ -112,7 +112,7 @@ def view(comparison: Comparison, before: Side, after: Side, say: Say, most: int)
     return ComparisonView(
         verdict=say(comparison.verdict), kind=comparison.verdict.replace(" ", "-"),
         reason=_sentence(comparison.reason), ratio=_ratio(comparison, say), sides=shown,
-        legend=list(_legend(rows)), axis=axis, moved=_moved(comparison.moved[:most], say),
+        legend=list(_legend(rows, say.language)), axis=axis, moved=_moved(comparison.moved[:most], say),
         moved_total=len(comparison.moved), warnings=[_warning(w) for w in comparison.warnings],
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def _side(
     )  # fmt: skip
 
 
-def _legend(rows: Sequence[BreakdownRow | None]) -> Iterator[CategoryRow]:
+def _legend(rows: Sequence[BreakdownRow | None], language: str) -> Iterator[CategoryRow]:
     """Every category that either side has, the most important of both first."""
     known = [{c.name: c.ns for c in row.categories} if row else {} for row in rows]
     order = [c for row in rows if row for c in charts.ordered(row)]
@@ -160,7 +160,7 @@ def _legend(rows: Sequence[BreakdownRow | None]) -> Iterator[CategoryRow]:
     host = sorted((name for name in largest if name not in words.ON_DEVICE), key=lambda name: -largest[name])
     for name in [*device, *host]:
         before, after = (text.duration(k[name]) if name in k else text.DASH for k in known)
-        yield CategoryRow(name, words.category(name), before, after)
+        yield CategoryRow(name, words.category(name, language), before, after)
 
 
 def _moved(rows: Sequence[Moved], say: Say) -> list[MovedRow]:
@@ -171,8 +171,9 @@ def _moved(rows: Sequence[Moved], say: Say) -> list[MovedRow]:
 def _moved_row(row: Moved, length: float, say: Say) -> MovedRow:
     absent = say("none")
     before, after = (absent if ns is None else text.ms(ns) for ns in (row.before_ns, row.after_ns))
+    label = words.category(row.name, say.language) if row.kind == "category" else shared.name_of(row)
     return MovedRow(
-        named(row.name, shared.name_of(row)), say(f"{row.kind}_kind"), before, after, row.before_ns, row.after_ns,
+        named(row.name, label), say(f"{row.kind}_kind"), before, after, row.before_ns, row.after_ns,
         shared.signed(row.change_ns), row.change_ns, round(50 + min(length, 0), 2), round(max(abs(length), 0.4), 2),
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from unstall.report import text
 from unstall.report.html import comparison as comparing
 from unstall.report.html.tables import tables
-from unstall.report.html.texts import speaker
+from unstall.report.html.texts import Say, speaker
 from unstall.report.html.view import file_name, view
 
 if TYPE_CHECKING:
@@ -81,17 +81,14 @@ def _page(template: str, language: str, title: str, version: str, **context: Any
     return _environment().get_template(template).render(
         say=speaker(language), language=language, title=title, version=version, policy=_policy([style], scripts),
         style=Markup(style), early=Markup(scripts[0]), scripts=[Markup(s) for s in scripts[1:]],
-        words=embedded(_script_words(language)), **context,
+        words=embedded(_script_words(speaker(language))), **context,
     )  # fmt: skip
 
 
-def _script_words(language: str) -> dict[str, str]:
+def _script_words(say: Say) -> dict[str, str]:
     """What the script says itself; ``{…}`` in it are filled in there."""
-    from unstall.report.html.texts import TEXTS
-
-    own = TEXTS.get(language, TEXTS["en"])
-    wanted = ("show_all", "show_less", "matches", "no_match", "plot_step", "plot_over")
-    return {key: own[key] for key in wanted}
+    wanted = ("show_all", "show_less", "matches", "no_match", "plot_step")
+    return {key: say.texts[key] for key in wanted}
 
 
 def _policy(styles: list[str], scripts: list[str]) -> str:

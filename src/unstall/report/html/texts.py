@@ -5,9 +5,7 @@ In: a language and a key. Out: the text, with ``{names}`` filled in. Which langu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-Say = Callable[..., str]
+from dataclasses import dataclass
 
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
@@ -367,11 +365,17 @@ TEXTS: dict[str, dict[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class Say:
+    """``say(key, **values)`` in one language."""
+
+    language: str
+    texts: dict[str, str]
+
+    def __call__(self, key: str, **values: object) -> str:
+        return self.texts[key].format(**values)
+
+
 def speaker(language: str) -> Say:
-    """``say(key, **values)`` in that language; one that is not here speaks English."""
-    texts = TEXTS.get(language, TEXTS["en"])
-
-    def say(key: str, **values: object) -> str:
-        return texts[key].format(**values)
-
-    return say
+    """Who says things in that language; one that is not here speaks English."""
+    return Say(language, TEXTS.get(language, TEXTS["en"]))

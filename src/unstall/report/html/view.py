@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from unstall.report import text, words
+from unstall.report import counters, text, words
 from unstall.report.html import charts
 from unstall.report.html.texts import Say
 
@@ -28,14 +28,13 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class LegendRow:
-    """One category beside the bar."""
+    """One category beside the bar, or a part of the one above it (without a code)."""
 
     code: str
     label: str
     ms: str
     percent: str
     ranges: str
-    idle: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class StepView:
     plot: charts.Plot | None
     plot_label: str
     plot_median: str
+    counters: list[str]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _about(report: Report, say: Say) -> Iterator[tuple[str, str]]:
         yield say("host"), _name(facts.host)
     if facts.duration_ns:
         yield say("duration"), text.duration(facts.duration_ns)
-    held = [text.plural(facts.tables[t], word) for t, word in words.TABLES.items() if facts.tables.get(t)]
+    held = words.held(report)
     if held:
         yield say("held"), ", ".join(held)
 
@@ -211,12 +211,13 @@ def _step(report: Report, steps: StepsRow, index: int, say: Say) -> StepView:
         facts=list(_step_facts(steps, say)),
         legend=legend,
         bar=charts.bar(row) if row else None,
-        bar_label=say("where_label", time=time, parts=", ".join(f"{r.label} {r.percent}" for r in legend)),
+        bar_label=say("where_label", time=time, parts=", ".join(f"{r.label} {r.percent}" for r in legend if r.code)),
         working=working,
         idle=idle,
         plot=drawn,
         plot_label=say("plot_label", count=text.count(steps.count), median=time),
         plot_median=say("plot_median", time=time),
+        counters=list(counters.sentences(report, row)) if row else [],
     )
 
 
@@ -229,15 +230,15 @@ def _halves(report: Report, row: BreakdownRow, say: Say) -> tuple[str, str]:
 
 
 def _legend(report: Report, row: BreakdownRow) -> Iterator[LegendRow]:
-    for category in charts.ordered(row):
-        idle = category.name not in words.ON_DEVICE
+    """A row a category; where hardware counters tell what GPU compute consists of, that is under it."""
+    for indent, category in counters.unfold(charts.ordered(row)):
+        idle = not indent and category.name not in words.ON_DEVICE
         yield LegendRow(
-            category.name,
-            words.category(category.name),
-            text.duration(category.ns),
-            text.percent(category.percent),
-            _places(category) if idle else "",
-            idle,
+            code="" if indent else category.name,
+            label=words.category(category.name, report.language),
+            ms=text.duration(category.ns),
+            percent=text.percent(category.percent),
+            ranges=_places(category) if idle else "",
         )
 
 
