@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: demo test install lint format schema hooks clean
+.PHONY: demo test install lint format schema docs hooks clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -48,9 +48,15 @@ format: $(VENV)/.installed-dev
 schema: $(VENV)/.installed
 	$(BIN)/python -c 'from unstall.report.json import schema_text; print(schema_text(), end="")' > docs/report.schema.json
 
+# The generated pages, and the site in site/, which opens from disk.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m unstall.diagnose.docs
+	$(BIN)/python -m unstall.commands.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 hooks: $(VENV)/.installed-dev
 	@$(PIP) install pre-commit
 	$(BIN)/pre-commit install
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site
