@@ -379,6 +379,39 @@ def baseline_check(
 
 
 @app.command()
+def ranks(
+    places: Annotated[
+        list[str],
+        typer.Argument(metavar="PLACE", help="Folders, captures, patterns or addresses (s3://…): one capture a rank."),
+    ],
+    *,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that read [as many as fit].")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask scheduler.")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option("--patience", min=1, metavar="S", help="Seconds until a capture is given up.")
+    ] = 600,
+    top: Top = 10,
+    step: Step = None,
+    no_cache: NoCache = False,
+    json: Json = None,
+    markdown: Markdown = None,
+    html: Html = None,
+    lang: Lang = "en",
+) -> None:
+    """Merge the captures of many ranks: who makes the others wait, why, what that costs everyone."""
+    from unstall.commands import ranks as implementation
+
+    implementation.run(
+        places, {"json": json, "markdown": markdown, "html": html}, workers=workers, scheduler=scheduler, step=step,
+        cache=not no_cache, patience=patience, top=top, language=lang,
+    )  # fmt: skip
+
+
+@app.command()
 def redact(
     profile: Annotated[str, typer.Argument(metavar="PROFILE", help="An export (.sqlite).")],
     output: Annotated[str, typer.Option("--output", metavar="CLEAN", help="Where the copy goes.")],

@@ -41,6 +41,8 @@ LEAST = 10
 """Collectives (or steps) without which a habit cannot be told from an accident."""
 PLENTY = 100
 MOST_SPIKES = 20
+WORTH_A_LINE = 1.0
+"""Percent of the time of all ranks that single steps must cost together, unless each costs a whole step."""
 
 CAUSES = {
     "gpu_compute": "compute", "data_loading": "data-loading", "checkpoint": "saving", "file_io": "file-io",
@@ -123,15 +125,15 @@ class Judge:
         costs = self._costs()
         usual = np.median(costs, axis=1)
         by: dict[tuple[int, str], list[int]] = {}
-        dear = np.argsort(-(costs.max(axis=0)), kind="stable")[: 8 * MOST_SPIKES]
-        for column in dear:
+        for column in np.argsort(-costs.max(axis=0), kind="stable")[: 8 * MOST_SPIKES]:
             row = int(costs[:, column].argmax())
             if costs[row, column] - usual[row] >= SPIKE * self.step_ns:
                 cause = self._reason(row, np.array([column])).cause
                 if (self.ranks[row].rank, cause) not in known:
                     by.setdefault((row, cause), []).append(int(column))
         found = [self._late(row, np.array(sorted(columns)), costs, always=False) for (row, _), columns in by.items()]
-        return sorted(found, key=lambda s: -s.lost_percent)[:MOST_SPIKES]
+        dear = [s for s in found if s.lost_percent >= WORTH_A_LINE or s.cost_ns_per_step >= self.step_ns]
+        return sorted(dear, key=lambda s: -s.lost_percent)[:MOST_SPIKES]
 
     def _late(self, row: int, columns: Ints, costs: Floats, *, always: bool) -> Straggler:
         reason = self._reason(row, columns)
