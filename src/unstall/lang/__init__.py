@@ -1,15 +1,15 @@
 """What people read, in their language: English stands in the code, every other language in a catalogue beside this.
 
 In: an English sentence as the code writes it, a template with named figures. Out: the sentence with its figures in, in
-the language asked for; in English where a catalogue lacks it. A catalogue is a package here, named after its language,
-with the modules' ``TEXTS``: English template → translation. The terms that translations keep to: ``docs/glossary.ko.md``.
+the language asked for; in English where a catalogue lacks it. A catalogue is a package here, named after its language.
+Its modules hold ``TEXTS`` and ``HEARD``: English template → translation. ``docs/glossary.ko.md`` has the terms.
 
 The language is a property of what is shown (``Report.language``, ``Comparison.language``), set where that is made and
 read where it is rendered: nothing is global. Rules bring their own texts, beside their own code.
 
-Sentences that earlier stages said (warnings, what was not checked, progress) arrive finished: a profile from the cache
-and a report from a file hold words, not templates. :meth:`Speaker.heard` finds the template that such a sentence was
-made of and says it again.
+What earlier stages said (warnings, what was not checked, progress) arrives as finished sentences: a profile from the
+cache and a report from a file hold words, not templates. :meth:`Speaker.heard` finds the template of ``HEARD`` that
+such a sentence was made of and says it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 Language = Literal["en", "ko"]
 ENGLISH: Language = "en"
-SAID = "said"
-"""Format of a translation's field that holds words of ours, not a name: ``{why:said}`` is translated as well."""
+SAID, EACH = "said", "each"
+"""Formats of a field that holds words of ours, not a name: ``{why:said}`` is translated as well, and ``{kinds:each}``
+part by part, at its commas."""
+COUNTS = re.compile(r"n|n_\w+")
+"""Fields of this name match figures only."""
 
 
 class Speaker:
     """Says things in one language: ``say("{n} more", n=3)``."""
 
-    def __init__(self, language: str, texts: Mapping[str, str]) -> None:
-        self.language, self._texts = language, texts
-        self._patterns: list[tuple[re.Pattern[str], str]] | None = None
+    def __init__(self, language: str, texts: Mapping[str, str], heard: Mapping[str, str]) -> None:
+        self.language, self._texts, self._heard = language, {**texts, **heard}, heard
         self._formatter = _Formatter(self)
 
     def __call__(self, template: str, /, **facts: Any) -> str:
@@ -47,20 +49,35 @@ class Speaker:
         """A finished English sentence in this language; as it is where no template fits."""
         if not self._texts:
             return sentence
-        if sentence in self._texts and "{" not in sentence:
+        return self._known(sentence) or self._joined(sentence) or self._prefixed(sentence) or sentence
+
+    def _known(self, sentence: str) -> str | None:
+        """The sentence as one template says it."""
+        if sentence in self._texts:
             return self._texts[sentence]
-        for pattern, template in self._compiled():
+        for pattern, template in self._patterns:
             match = pattern.fullmatch(sentence)
             if match:
                 return self(template, **match.groupdict())
-        return sentence
+        return None
 
-    def _compiled(self) -> list[tuple[re.Pattern[str], str]]:
-        """Templates as patterns, those with the most text of their own first: they are the most particular."""
-        if self._patterns is None:
-            wanted = [t for t in self._texts if "{" in t and _own(t)]
-            self._patterns = [(pattern(t), t) for t in sorted(wanted, key=_own, reverse=True)]
-        return self._patterns
+    def _joined(self, sentence: str) -> str | None:
+        """Several sentences in a row, each of them known."""
+        parts = sentence.split("; ")
+        said = [self._known(part) or self._prefixed(part) for part in parts]
+        return "; ".join(filter(None, said)) if len(parts) > 1 and all(said) else None
+
+    def _prefixed(self, sentence: str) -> str | None:
+        """A sentence behind a name or a word that says what it is about: ``before: …``."""
+        head, colon, tail = sentence.partition(": ")
+        said = colon and (self._known(tail) or self._joined(tail) or self._prefixed(tail))
+        return f"{self._known(head) or head}: {said}" if said else None
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
+        """Templates of ``HEARD`` as patterns, those with the most letters of their own first: the most particular."""
+        wanted = sorted((t for t in self._heard if "{" in t), key=_letters, reverse=True)
+        return [(pattern(t), t) for t in wanted]
 
 
 class _Formatter(string.Formatter):
@@ -70,6 +87,8 @@ class _Formatter(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == SAID:
             return self._speaker.heard(str(value))
+        if format_spec == EACH:
+            return ", ".join(map(self._speaker.heard, str(value).split(", ")))
         return str(super().format_field(value, format_spec))
 
 
@@ -80,12 +99,13 @@ def pattern(template: str) -> re.Pattern[str]:
     for text, field, _, _ in string.Formatter().parse(template):
         out += re.escape(text)
         if field is not None:
-            out += f"(?P={field})" if field in seen else f"(?P<{field}>.*?)"
+            value = r"[\d,.]+" if COUNTS.fullmatch(field) else ".*?"
+            out += f"(?P={field})" if field in seen else f"(?P<{field}>{value})"
             seen.add(field)
     return re.compile(out, re.DOTALL)
 
 
-def _own(template: str) -> int:
+def _letters(template: str) -> int:
     """Letters of a template outside its fields."""
     return sum(ch.isalpha() for text, *_ in string.Formatter().parse(template) for ch in text)
 
@@ -93,17 +113,21 @@ def _own(template: str) -> int:
 @cache
 def speaker(language: str) -> Speaker:
     """Who says things in ``language``; English where there is no such catalogue."""
-    return Speaker(language, catalogue(language))
+    return Speaker(language, *catalogue(language))
 
 
-@cache
-def catalogue(language: str) -> Mapping[str, str]:
-    """English template → translation; empty for English and for languages that are not there."""
+def catalogue(language: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """English template → translation: what the code says, and what it hears; empty where there is no such catalogue."""
     if language not in {found.name for found in iter_modules(__path__)}:
-        return {}
+        return {}, {}
     package = import_module(f"{__name__}.{language}")
-    modules = (import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__))
-    return {english: said for module in modules for english, said in module.TEXTS.items()}
+    modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    texts, heard = ([getattr(module, name, {}) for module in modules] for name in ("TEXTS", "HEARD"))
+    return _merged(texts), _merged(heard)
+
+
+def _merged(parts: list[dict[str, str]]) -> dict[str, str]:
+    return {english: said for part in parts for english, said in part.items()}
 
 
 def told(report: Report, language: str) -> Report:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from unstall.lang import Speaker, speaker
 from unstall.report import Output, text, words
 
 if TYPE_CHECKING:
@@ -22,16 +23,17 @@ LONGEST_NAME = 120
 
 def to_markdown(report: Report) -> str:
     """The report as one Markdown section."""
+    say = speaker(report.language)
     parts = [
         _title(report),
         prose(words.verdict(report)),
-        *_steps(report),
-        *_findings(report),
-        _ranges(report),
-        _kernels(report),
+        *_steps(report, say),
+        *_findings(report, say),
+        _ranges(report, say),
+        _kernels(report, say),
     ]
-    parts += [_list("Warnings", [(w.code, w.text) for w in report.warnings])]
-    parts += [_list("Not checked", words.not_checked(report))]
+    parts += [_list(say("Warnings"), [(w.code, w.text) for w in report.warnings])]
+    parts += [_list(say("Not checked"), words.not_checked(report))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -62,52 +64,59 @@ def _title(report: Report) -> str:
     return f"### unstall: {code(PurePath(facts.path).name)}\n\n{prose(' · '.join(about))}"
 
 
-def _steps(report: Report) -> list[str]:
-    return [_step(report, steps, words.breakdown_of(report, steps)) for steps in report.steps]
+def _steps(report: Report, say: Speaker) -> list[str]:
+    return [_step(report, steps, words.breakdown_of(report, steps), say) for steps in report.steps]
 
 
-def _step(report: Report, steps: StepsRow, row: BreakdownRow | None) -> str:
-    facts = [f"median of {text.plural(steps.count - steps.warmup, 'steady step')}"]
-    facts += [f"process {steps.process}"] if steps.process is not None else []
-    facts += [f"{text.plural(steps.warmup, 'warm-up step')} left out"] if steps.warmup else []
-    facts += [f"{text.duration(steps.unprofiled_ns)} without the profiler"] if steps.unprofiled_ns is not None else []
-    head = f"**Step {text.duration(steps.period_ns.median)}** ({', '.join(facts)})"
-    if row is None:
-        return head
-    idle = "GPU idle: " if words.has_device(report) else ""
-    named = [(words.category(c.name), c) for c in words.on_device(row)]
-    named += [(idle + words.category(c.name), c) for c in words.on_host(row)]
+def _step(report: Report, steps: StepsRow, row: BreakdownRow | None, say: Speaker) -> str:
+    facts = [say("median of {steps}", steps=words.plural(say, steps.count - steps.warmup, "steady step"))]
+    if steps.process is not None:
+        facts.append(say("process {pid}", pid=steps.process))
+    if steps.warmup:
+        facts.append(say("{what} left out", what=words.plural(say, steps.warmup, "warm-up step")))
+    if steps.unprofiled_ns is not None:
+        facts.append(say("{time} without the profiler", time=text.duration(steps.unprofiled_ns)))
+    head = f"**{say('Step {time}', time=text.duration(steps.period_ns.median))}** ({', '.join(facts)})"
+    return head if row is None else f"{head}\n\n{_breakdown(report, row, say)}"
+
+
+def _breakdown(report: Report, row: BreakdownRow, say: Speaker) -> str:
+    named = [(words.category(c.name, say.language), c) for c in words.on_device(row)]
+    for c in words.on_host(row):
+        name = words.category(c.name, say.language)
+        named.append((say("GPU idle: {what}", what=name) if words.has_device(report) else name, c))
     cells = [(name, text.ms(c.ns), text.percent(c.percent)) for name, c in named]
-    return f"{head}\n\n" + _table(("where it goes", "ms", "share"), cells)
+    return _table((say("where it goes"), "ms", say("share")), cells)
 
 
-def _findings(report: Report) -> list[str]:
-    return [_finding(report, f, i) for i, f in enumerate((f for f in report.findings if f.main), 1)]
+def _findings(report: Report, say: Speaker) -> list[str]:
+    return [_finding(report, f, i, say) for i, f in enumerate((f for f in report.findings if f.main), 1)]
 
 
-def _finding(report: Report, finding: Finding, number: int) -> str:
-    stakes = [_cost(report, finding)]
+def _finding(report: Report, finding: Finding, number: int, say: Speaker) -> str:
+    stakes = [_cost(report, finding, say)]
     if finding.predicted_step_ns is not None:
         gain = f", {text.speedup(finding.predicted_speedup)}" if finding.predicted_speedup is not None else ""
-        stakes.append(f"predicted with the fix {text.duration(finding.predicted_step_ns)}{gain}")
-    stakes.append(f"confidence {finding.confidence}")
+        stakes.append(say("predicted with the fix {step}", step=text.duration(finding.predicted_step_ns)) + gain)
+    stakes.append(say("confidence {level:said}", level=finding.confidence))
     lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
     lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]
-    return "\n".join([*lines, f"- Fix ({finding.fix.safety}): {prose(finding.fix.title)}. {prose(finding.fix.text)}"])
+    fix = say("Fix ({safety:said})", safety=finding.fix.safety)
+    return "\n".join([*lines, f"- {fix}: {prose(finding.fix.title)}. {prose(finding.fix.text)}"])
 
 
-def _cost(report: Report, finding: Finding) -> str:
-    where, process = finding.where.range or finding.where.call or finding.where.kernel, finding.where.process
-    each = "a step" if report.steps else "of this capture"
-    place = f" mainly in {code(where)}" if where else ""
-    pid = f", process {process}" if process is not None and len(report.steps) > 1 else ""
-    return f"costs {text.duration(finding.cost_ns_per_step)} {each}{place}{pid}"
+def _cost(report: Report, finding: Finding, say: Speaker) -> str:
+    where, pid = finding.where.range or finding.where.call or finding.where.kernel, finding.where.process
+    place = say("mainly in {places}", places=code(where)) if where else ""
+    process = say("process {pid}", pid=pid) if pid is not None and len(report.steps) > 1 else ""
+    return words.cost(text.duration(finding.cost_ns_per_step), place, process, say, stepwise=bool(report.steps))
 
 
-def _ranges(report: Report) -> str:
+def _ranges(report: Report, say: Speaker) -> str:
     rows = [r for r in report.ranges or [] if not r.wrapper and not r.library]
     several, nested = len({r.process for r in rows}) > 1, words.nested(rows)
-    head = ("range", *(("process",) if several else ()), "count", "total ms", "of wall" if nested else "share")
+    part = say("of wall") if nested else say("share")
+    head = (say("range"), *((say("process"),) if several else ()), say("count"), say("total ms"), part)
     cells = [
         (
             code(r.name),
@@ -120,11 +129,11 @@ def _ranges(report: Report) -> str:
         )
         for r in rows[:ROWS]
     ]
-    table = _table((*head, "avg ms", "GPU ms"), cells)
-    return _folded("Ranges by total time, wrappers left out", table, len(rows))
+    table = _table((*head, say("avg ms"), "GPU ms"), cells)
+    return _folded(say("Ranges by total time, wrappers left out"), table, len(rows), say)
 
 
-def _kernels(report: Report) -> str:
+def _kernels(report: Report, say: Speaker) -> str:
     rows = report.kernels or []
     cells = [
         (
@@ -136,7 +145,8 @@ def _kernels(report: Report) -> str:
         )
         for r in rows[:ROWS]
     ]
-    return _folded("Kernels", _table(("kernel", "count", "total ms", "share", "avg µs"), cells), len(rows))
+    head = (say("kernel"), say("count"), say("total ms"), say("share"), say("avg µs"))
+    return _folded(say("Kernels"), _table(head, cells), len(rows), say)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -145,10 +155,10 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *escaped))
 
 
-def _folded(title: str, table: str, rows: int) -> str:
+def _folded(title: str, table: str, rows: int, say: Speaker) -> str:
     if not rows:
         return ""
-    shown = f" ({ROWS} of {rows})" if rows > ROWS else ""
+    shown = say(" ({shown} of {all})", shown=ROWS, all=rows) if rows > ROWS else ""
     return f"<details><summary>{title}{shown}</summary>\n\n{table}\n\n</details>"
 
 

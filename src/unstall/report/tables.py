@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
+from unstall.lang import Speaker, speaker
 from unstall.report import text, words
 from unstall.report.layout import Column, heading, table, wrap
 
@@ -26,15 +27,15 @@ def ranges(report: Report, width: int, top: int, by: By) -> Iterator[Text]:
     """The user's ranges, ranked."""
     if report.ranges is None:
         return
-    rows = ranked(report.ranges, by)
-    yield from heading("RANGES", _ranges_detail(report.ranges, rows, by), width)
+    say, rows = speaker(report.language), ranked(report.ranges, by)
+    yield from heading(say("RANGES"), _ranges_detail(report.ranges, rows, by, say), width)
     if not rows:
         return
     shown = rows[: top or None]
     several = len({r.process for r in rows}) > 1
-    columns = _range_columns(shown, by, several, words.nested(rows))
-    yield from table(Column("range", [_range_name(r) for r in shown]), columns, width)
-    yield from _more(len(rows) - len(shown), width)
+    columns = _range_columns(shown, by, several, words.nested(rows), say)
+    yield from table(Column(say("range"), [_range_name(r) for r in shown]), columns, width)
+    yield from _more(len(rows) - len(shown), width, say)
 
 
 def ranked(rows: list[RangeRow], by: By) -> list[RangeRow]:
@@ -45,59 +46,60 @@ def ranked(rows: list[RangeRow], by: By) -> list[RangeRow]:
     return sorted(own, key=key, reverse=True)
 
 
-def _ranges_detail(everything: list[RangeRow], rows: list[RangeRow], by: By) -> str:
-    detail = (
-        [f"by {by if by != 'gpu' else 'GPU'} time"]
-        if rows
-        else ["none but wrappers" if everything else "none recorded"]
-    )
+BY = {"total": "by total time", "self": "by self time", "gpu": "by GPU time"}
+
+
+def _ranges_detail(everything: list[RangeRow], rows: list[RangeRow], by: By, say: Speaker) -> str:
+    detail = [say(BY[by]) if rows else say("none but wrappers") if everything else say("none recorded")]
     if words.nested(rows):
-        detail.append("wall: of the process's time, ranges inside others included")
+        detail.append(say("wall: of the process's time, ranges inside others included"))
     elif any(r.share is not None for r in rows):
-        detail.append("share: of the sum of these rows")
+        detail.append(say("share: of the sum of these rows"))
     wrappers = list(dict.fromkeys(f"{r.name} ({text.count(r.instances)})" for r in everything if r.wrapper))
     if wrappers:
-        detail.append(f"wrappers left out: {', '.join(text.shorten(w, 40) for w in wrappers[:4])}")
+        detail.append(say("wrappers left out: {names}", names=", ".join(text.shorten(w, 40) for w in wrappers[:4])))
     hidden = sum(r.library for r in everything) - sum(r.library for r in rows)
-    return "; ".join([*detail, f"{text.plural(hidden, 'library range')} left out"] if hidden else detail)
+    if hidden:
+        detail.append(say("{what} left out", what=words.plural(say, hidden, "library range")))
+    return "; ".join(detail)
 
 
 def _range_name(row: RangeRow) -> str:
     return f"{row.domain}:{row.name}" if row.domain else row.name
 
 
-def _shares(rows: list[RangeRow], nested: bool) -> list[Column]:
+def _shares(rows: list[RangeRow], nested: bool, say: Speaker) -> list[Column]:
     """Of the wall time where ranges lie inside others, else of the rows' sum."""
     parts = [r.percent_of_wall if nested else r.share for r in rows]
-    title = "wall %" if nested else "share %"
+    title = say("wall %") if nested else say("share %")
     return [Column(title, [text.share(part) for part in parts])] if any(p is not None for p in parts) else []
 
 
-def _range_columns(rows: list[RangeRow], by: By, several: bool, nested: bool) -> list[Column]:
+def _range_columns(rows: list[RangeRow], by: By, several: bool, nested: bool, say: Speaker) -> list[Column]:
     def figures(title: str, cells: Sequence[float | None], rank: int, style: str = "") -> list[Column]:
         return [Column(title, [text.ms(c) for c in cells], style, rank)] if any(c is not None for c in cells) else []
 
     chosen, inner = {by: "bold"}, 1 if nested else 5  # where ranges nest, own time is what can be compared
     return [
         *([Column("pid", [str(r.process) for r in rows])] if several else []),
-        Column("count", [text.count(r.instances) for r in rows], rank=3),
-        Column("total ms", [text.ms(r.total_ns) for r in rows], chosen.get("total", "")),
-        *_steady(rows),
-        *_shares(rows, nested),
-        *figures("self ms", [r.self_ns for r in rows], 0 if by == "self" else inner, chosen.get("self", "")),
+        Column(say("count"), [text.count(r.instances) for r in rows], rank=3),
+        Column(say("total ms"), [text.ms(r.total_ns) for r in rows], chosen.get("total", "")),
+        *_steady(rows, say),
+        *_shares(rows, nested, say),
+        *figures(say("self ms"), [r.self_ns for r in rows], 0 if by == "self" else inner, chosen.get("self", "")),
         *figures("GPU ms", [r.gpu_ns for r in rows], 0 if by == "gpu" else 1, chosen.get("gpu", "")),
-        *figures("avg ms", [r.avg_ns for r in rows], 4),
-        *figures("median ms", [r.median_ns for r in rows], 6),
-        *figures("min ms", [r.min_ns for r in rows], 8),
-        *figures("max ms", [r.max_ns for r in rows], 7),
+        *figures(say("avg ms"), [r.avg_ns for r in rows], 4),
+        *figures(say("median ms"), [r.median_ns for r in rows], 6),
+        *figures(say("min ms"), [r.min_ns for r in rows], 8),
+        *figures(say("max ms"), [r.max_ns for r in rows], 7),
     ]
 
 
-def _steady(rows: list[RangeRow]) -> list[Column]:
+def _steady(rows: list[RangeRow], say: Speaker) -> list[Column]:
     """Totals without warm-up, where that is known and makes a difference."""
     if all(r.steady_total_ns in (None, r.total_ns) for r in rows):
         return []
-    return [Column("steady ms", [text.ms(r.steady_total_ns) for r in rows], rank=2)]
+    return [Column(say("steady ms"), [text.ms(r.steady_total_ns) for r in rows], rank=2)]
 
 
 def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
@@ -105,55 +107,58 @@ def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
     rows = report.kernels
     if not rows:
         return
-    shown = rows[: top or None]
-    runs = f"{text.plural(sum(r.instances for r in rows), 'run')} of {text.plural(len(rows), 'kernel')}"
-    yield from heading("KERNELS", f"{runs}; share: of the time of all of them", width)
+    say, shown = speaker(report.language), rows[: top or None]
+    runs, kinds = words.plural(say, sum(r.instances for r in rows), "run"), words.plural(say, len(rows), "kernel")
+    detail = say("{runs} of {kernels}; share: of the time of all of them", runs=runs, kernels=kinds)
+    yield from heading(say("KERNELS"), detail, width)
     columns = [
-        Column("count", [text.count(r.instances) for r in shown]),
-        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
-        Column("share %", [text.share(r.percent) for r in shown]),
-        Column("avg µs", [text.us(r.avg_ns) for r in shown]),
-        Column("median µs", [text.us(r.median_ns) for r in shown], rank=2),
-        Column("max µs", [text.us(r.max_ns) for r in shown], rank=1),
+        Column(say("count"), [text.count(r.instances) for r in shown]),
+        Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
+        Column(say("share %"), [text.share(r.percent) for r in shown]),
+        Column(say("avg µs"), [text.us(r.avg_ns) for r in shown]),
+        Column(say("median µs"), [text.us(r.median_ns) for r in shown], rank=2),
+        Column(say("max µs"), [text.us(r.max_ns) for r in shown], rank=1),
     ]
-    yield from table(Column("kernel", [text.kernel_name(r.name) for r in shown], least=40), columns, width)
-    yield from _more(len(rows) - len(shown), width)
+    yield from table(Column(say("kernel"), [text.kernel_name(r.name) for r in shown], least=40), columns, width)
+    yield from _more(len(rows) - len(shown), width, say)
 
 
 def copies(report: Report, width: int, top: int) -> Iterator[Text]:
     """Copies by direction and kind of memory."""
     if not report.copies:
         return
-    shown = report.copies[: top or None]
-    yield from heading("COPIES", "exposed: the part that no kernel on the same GPU hides", width)
+    say, shown = speaker(report.language), report.copies[: top or None]
+    yield from heading(say("COPIES"), say("exposed: the part that no kernel on the same GPU hides"), width)
     columns = [
-        Column("count", [text.count(r.instances) for r in shown]),
-        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
-        Column("exposed ms", [text.ms(r.exposed_ns) for r in shown]),
-        Column("size", [text.size(r.bytes) for r in shown]),
+        Column(say("count"), [text.count(r.instances) for r in shown]),
+        Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
+        Column(say("exposed ms"), [text.ms(r.exposed_ns) for r in shown]),
+        Column(say("size"), [text.size(r.bytes) for r in shown]),
         Column("GB/s", [text.number(r.gb_per_s, 2) for r in shown]),
     ]
-    yield from table(Column("copy", [f"{r.kind} {r.source} → {r.destination}" for r in shown]), columns, width)
-    yield from _more(len(report.copies) - len(shown), width)
+    yield from table(Column(say("copy"), [f"{r.kind} {r.source} → {r.destination}" for r in shown]), columns, width)
+    yield from _more(len(report.copies) - len(shown), width, say)
 
 
 def calls(report: Report, width: int, top: int) -> Iterator[Text]:
     """The CUDA calls that took most of the host's time."""
     if not report.api:
         return
-    shown = report.api[: min(top, CALLS_SHOWN) or None]
-    yield from heading("CUDA CALLS", "time on the host, waiting included; share: of all calls", width)
+    say, shown = speaker(report.language), report.api[: min(top, CALLS_SHOWN) or None]
+    yield from heading(say("CUDA CALLS"), say("time on the host, waiting included; share: of all calls"), width)
     columns = [
-        Column("calls", [text.count(r.calls) for r in shown]),
-        Column("total ms", [text.ms(r.total_ns) for r in shown], "bold"),
-        Column("share %", [text.share(r.percent) for r in shown]),
-        Column("avg µs", [text.us(r.avg_ns) for r in shown]),
-        Column("median µs", [text.us(r.median_ns) for r in shown], rank=2),
-        Column("max µs", [text.us(r.max_ns) for r in shown], rank=1),
+        Column(say("calls"), [text.count(r.calls) for r in shown]),
+        Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
+        Column(say("share %"), [text.share(r.percent) for r in shown]),
+        Column(say("avg µs"), [text.us(r.avg_ns) for r in shown]),
+        Column(say("median µs"), [text.us(r.median_ns) for r in shown], rank=2),
+        Column(say("max µs"), [text.us(r.max_ns) for r in shown], rank=1),
     ]
-    yield from table(Column("call", [r.name for r in shown]), columns, width)
-    yield from _more(len(report.api) - len(shown), width)
+    yield from table(Column(say("call"), [r.name for r in shown]), columns, width)
+    yield from _more(len(report.api) - len(shown), width, say)
 
 
-def _more(left: int, width: int) -> list[Text]:
-    return wrap(f"{text.count(left)} more: --top 0 shows all", width, "dim", first="  … ") if left > 0 else []
+def _more(left: int, width: int, say: Speaker) -> list[Text]:
+    if left <= 0:
+        return []
+    return wrap(say("{n} more: --top 0 shows all", n=text.count(left)), width, "dim", first="  … ")

@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from unstall.report import tables, text, words
+from unstall.lang import Speaker, speaker
+from unstall.report import counters, tables, text, words
 from unstall.report.layout import Column, bar, dotted, fit, heading, listed, spark, sticky, table, wrap
 from unstall.report.tables import By
 
@@ -65,38 +66,41 @@ def _unicode(console: Console) -> bool:
 
 def lines(report: Report, width: int, *, top: int = 10, by: By = "total", unicode: bool = True) -> Iterator[Text]:
     """The whole report, line by line, none longer than ``width`` cells."""
-    yield from _facts(report, width)
+    say = speaker(report.language)
+    yield from _facts(report, width, say)
     yield Text()
     yield from wrap(words.verdict(report), width, "bold")
     for steps in report.steps[: top or None]:
-        yield from _step(steps, width, several=len(report.steps) > 1, unicode=unicode)
+        yield from _step(steps, width, say, several=len(report.steps) > 1, unicode=unicode)
         row = words.breakdown_of(report, steps)
         if row is not None:
-            yield from _breakdown(report, row, width, unicode)
-    yield from _findings(report, width)
+            yield from _breakdown(report, row, width, say, unicode=unicode)
+            yield from counters.lines(report, row, width)
+    yield from _findings(report, width, say)
     yield from tables.ranges(report, width, top, by)
     yield from tables.kernels(report, width, top)
     yield from tables.copies(report, width, top)
     yield from tables.calls(report, width, top)
-    yield from _notes("WARNINGS", [(w.code, w.text) for w in report.warnings], width, "yellow")
-    yield from _notes("NOT CHECKED", words.not_checked(report), width, "dim")
+    yield from _notes(say("WARNINGS"), [(w.code, w.text) for w in report.warnings], width, "yellow")
+    yield from _notes(say("NOT CHECKED"), words.not_checked(report), width, "dim")
 
 
 # -- what was captured ------------------------------------------------------------------------------------------------
 
 
-def _facts(report: Report, width: int) -> Iterator[Text]:
+def _facts(report: Report, width: int, say: Speaker) -> Iterator[Text]:
     facts = report.profile
     producer = " ".join(p for p in (facts.producer, facts.producer_version) if p)
     head = fit(PurePath(facts.path).name or facts.path, width)
-    lasted = f"{text.duration(facts.duration_ns)} captured" if facts.duration_ns else ""
+    lasted = say("{time} captured", time=text.duration(facts.duration_ns)) if facts.duration_ns else ""
     yield from _first_bold(dotted([head, producer, lasted]), len(head), width)
-    machine = [*_gpus(report), *_processes(report), *([f"rank {facts.rank}"] if facts.rank is not None else [])]
+    rank = [say("rank {rank}", rank=facts.rank)] if facts.rank is not None else []
+    machine = [*_gpus(report), *_processes(report, say), *rank]
     if machine:
         yield from wrap(dotted(machine), width)
-    held = [sticky(text.plural(facts.tables[t], word)) for t, word in words.TABLES.items() if facts.tables.get(t)]
+    held = words.held(report)
     if held:
-        yield from wrap(dotted(held), width, "dim")
+        yield from wrap(dotted([sticky(phrase) for phrase in held]), width, "dim")
 
 
 def _first_bold(line: str, length: int, width: int) -> list[Text]:
@@ -111,68 +115,70 @@ def _gpus(report: Report) -> list[str]:
     return [f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names)]
 
 
-def _processes(report: Report, most: int = 4) -> list[str]:
-    shown = [f"{PurePath(p.name).name or 'process'} (pid {p.process})" for p in report.profile.processes[:most]]
-    left = len(report.profile.processes) - most
-    return [*shown, f"{left} more processes"] if left > 0 else shown
+def _processes(report: Report, say: Speaker, most: int = 4) -> list[str]:
+    names = [(PurePath(p.name).name or say("process"), p.process) for p in report.profile.processes]
+    shown = [f"{name} (pid {pid})" for name, pid in names[:most]]
+    left = len(names) - most
+    return [*shown, say("{n} more processes", n=left)] if left > 0 else shown
 
 
 # -- the step and where it goes ---------------------------------------------------------------------------------------
 
 
-def _step(steps: StepsRow, width: int, *, several: bool, unicode: bool) -> Iterator[Text]:
-    who = f" of pid {steps.process}" if several else ""
-    period = steps.period_ns
-    steady = f"{text.plural(steps.count - steps.warmup, 'steady step')} ({text.shorten(steps.source, LONGEST_NAME)})"
-    spread = sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms")
-    detail = f"median of {steady}; {spread}{_pace(steps)}"
-    yield from heading(sticky(f"STEP{who} {text.duration(period.median)}"), detail, width)
+def _step(steps: StepsRow, width: int, say: Speaker, *, several: bool, unicode: bool) -> Iterator[Text]:
+    period, time = steps.period_ns, text.duration(steps.period_ns.median)
+    title = say("STEP of pid {pid} {time}", pid=steps.process, time=time) if several else say("STEP {time}", time=time)
+    steady = words.plural(say, steps.count - steps.warmup, "steady step")
+    detail = [say("median of {steps} ({source})", steps=steady, source=text.shorten(steps.source, LONGEST_NAME))]
+    detail += [sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms"), *_pace(steps, say)]
+    yield from heading(sticky(title), "; ".join(detail), width)
     if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:
         yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
-    yield from wrap("; ".join(_step_facts(steps)), width, first="  ")
+    yield from wrap("; ".join(_step_facts(steps, say)), width, first="  ")
     if steps.process is not None or steps.unprofiled_ns is not None:
-        yield from wrap(_unprofiled(steps), width, first="  ")
+        yield from wrap(_unprofiled(steps, say), width, first="  ")
 
 
-def _pace(steps: StepsRow) -> str:
+def _pace(steps: StepsRow, say: Speaker) -> list[str]:
     """Which resource limits; without device rows nobody can tell."""
     if steps.gpu_busy_ns is None:
-        return ""
-    return f"; the {'GPU' if steps.limit == 'gpu' else steps.limit} sets the pace"
+        return []
+    return [say("the GPU sets the pace") if steps.limit == "gpu" else say("the host sets the pace")]
 
 
-def _step_facts(steps: StepsRow) -> list[str]:
-    facts = [f"on the host it takes {text.duration(steps.host_ns)}"]
+def _step_facts(steps: StepsRow, say: Speaker) -> list[str]:
+    facts = [say("on the host it takes {time}", time=text.duration(steps.host_ns))]
     if steps.gpu_busy_ns is not None:
-        facts.append(f"GPU busy {text.duration(steps.gpu_busy_ns)}")
+        facts.append(say("GPU busy {time}", time=text.duration(steps.gpu_busy_ns)))
     if steps.kernels_per_step is not None:
-        facts.append(f"{text.count(steps.kernels_per_step)} GPU operations a step")
+        facts.append(say("{n} GPU operations a step", n=text.count(steps.kernels_per_step)))
     if steps.warmup:
         named = ", ".join(text.shorten(name, LONGEST_NAME) for name in steps.warmup_steps[:3])
         named += " …" if len(steps.warmup_steps) > 3 else ""
-        facts.append(
-            f"warm-up left out: {named or text.plural(steps.warmup, 'step')} ({text.duration(steps.warmup_ns)})"
-        )
+        named = named or words.plural(say, steps.warmup, "step")
+        facts.append(say("warm-up left out: {steps} ({time})", steps=named, time=text.duration(steps.warmup_ns)))
     if steps.confidence != "high":
-        facts.append(f"confidence in these steps: {steps.confidence}")
+        facts.append(say("confidence in these steps: {level:said}", level=steps.confidence))
     return facts
 
 
-def _unprofiled(steps: StepsRow) -> str:
+def _unprofiled(steps: StepsRow, say: Speaker) -> str:
     if steps.unprofiled_ns is None:
-        return "without the profiler: not known (tracing adds time); give --unprofiled-ms X"
-    return f"without the profiler: {text.duration(steps.unprofiled_ns)}"
+        return say("without the profiler: not known (tracing adds time); give --unprofiled-ms X")
+    return say("without the profiler: {time}", time=text.duration(steps.unprofiled_ns))
 
 
-def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> Iterator[Text]:
+def _breakdown(report: Report, row: BreakdownRow, width: int, say: Speaker, *, unicode: bool) -> Iterator[Text]:
     from unstall.model import Category
 
-    yield from heading("WHERE IT GOES", _whole(report, row), width)
+    yield from heading(say("WHERE IT GOES"), _whole(report, row, say), width)
     device, host = words.on_device(row), words.on_host(row)
-    label = "GPU idle" if words.has_device(report) else "host"
+    label = say("GPU idle") if words.has_device(report) else say("host")
     idle = Category(name="", ns=sum(c.ns for c in host), percent=sum(c.percent for c in host))
-    shown = [*device, idle, *host]
-    names = [*(words.category(c.name) for c in device), label, *("  " + words.category(c.name) for c in host)]
+    worked = counters.unfold(device)
+    shown = [*(c for _, c in worked), idle, *host]
+    names = [*(indent + words.category(c.name, say.language) for indent, c in worked), label]
+    names += ["  " + words.category(c.name, say.language) for c in host]
     columns = [Column("ms", [text.ms(c.ns) for c in shown]), Column("%", [text.share(c.percent) for c in shown])]
     block = table(Column("", names), columns, width)
     start = max(line.cell_len for line in block) + 2
@@ -186,9 +192,11 @@ def _breakdown(report: Report, row: BreakdownRow, width: int, unicode: bool) -> 
         yield _with_bar(line, category, "red" if category is worst else colour, width - start, unicode)
 
 
-def _whole(report: Report, row: BreakdownRow) -> str:
-    split = "; idle split by what the host did" if words.has_device(report) else ", split by what the host did"
-    return f"ms and % of a {text.duration(row.step_ns)} step{split}"
+def _whole(report: Report, row: BreakdownRow, say: Speaker) -> str:
+    step = text.duration(row.step_ns)
+    if words.has_device(report):
+        return say("ms and % of a {step} step; idle split by what the host did", step=step)
+    return say("ms and % of a {step} step, split by what the host did", step=step)
 
 
 def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: bool) -> Text:
@@ -204,59 +212,69 @@ def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: b
 # -- findings ---------------------------------------------------------------------------------------------------------
 
 
-def _findings(report: Report, width: int) -> Iterator[Text]:
+def _findings(report: Report, width: int, say: Speaker) -> Iterator[Text]:
     main, side = [f for f in report.findings if f.main], [f for f in report.findings if not f.main]
     if main:
-        yield from heading("FINDINGS", "most to gain first", width)
+        yield from heading(say("FINDINGS"), say("most to gain first"), width)
     for i, finding in enumerate(main, 1):
         yield from [Text()] * (i > 1)
-        yield from _finding(report, finding, i, width)
+        yield from _finding(report, finding, i, width, say)
     if side:
-        yield from heading("SIDE NOTES", "true, but nothing worth acting on is predicted", width)
+        yield from heading(say("SIDE NOTES"), say("true, but nothing worth acting on is predicted"), width)
     for finding in side:
-        place = _where(report, finding).lstrip(", ")
+        place = ", ".join(filter(None, _where(report, finding, say)))
         told = f"{finding.title} ({place})" if place else finding.title
         yield from wrap(f"{told} [{finding.code}]", width, first="  · ")
 
 
-def _finding(report: Report, finding: Finding, number: int, width: int) -> Iterator[Text]:
+def _finding(report: Report, finding: Finding, number: int, width: int, say: Speaker) -> Iterator[Text]:
     label = f"  {number} "
     yield from wrap(f"{finding.title} [{finding.code}]", width, "bold", first=label)
-    yield from wrap(_stakes(report, finding), width, first="    ")
+    yield from wrap(_stakes(report, finding, say), width, first="    ")
     for evidence in finding.evidence[:EVIDENCE_SHOWN]:
         yield from wrap(evidence.text, width, "dim", first="    · ")
-    yield from wrap(f"{finding.fix.title} ({finding.fix.safety}). {finding.fix.text}", width, "green", first="    fix ")
+    fix = say(
+        "{remedy} ({safety:said}). {text}", remedy=finding.fix.title, safety=finding.fix.safety, text=finding.fix.text
+    )
+    yield from wrap(fix, width, "green", first=f"    {say('fix')} ")
     if finding.overlaps:
-        yield from wrap(f"partly the same time as {', '.join(finding.overlaps)}", width, "dim", first="    ")
+        same = say("partly the same time as {codes}", codes=", ".join(finding.overlaps))
+        yield from wrap(same, width, "dim", first="    ")
 
 
-def _stakes(report: Report, finding: Finding) -> str:
-    verb = "takes" if finding.predicted_step_ns is None else "costs"
-    each = "a step" if report.steps else "of this capture"
-    parts = [f"{verb} {text.duration(finding.cost_ns_per_step)} {each}{_where(report, finding)}"]
+def _stakes(report: Report, finding: Finding, say: Speaker) -> str:
+    parts = [_cost(report, finding, say)]
     if finding.predicted_step_ns is not None:
-        parts.append(f"step predicted with the fix {text.duration(finding.predicted_step_ns)}{_interval(finding)}")
+        step = text.duration(finding.predicted_step_ns)
+        parts.append(say("step predicted with the fix {step}{interval}", step=step, interval=_interval(finding, say)))
     if finding.predicted_speedup is not None:
         parts.append(text.speedup(finding.predicted_speedup))
-    parts.append(f"confidence {finding.confidence}")
-    return "; ".join([*parts, f"then {finding.next_limit}"] if finding.next_limit else parts)
+    parts.append(say("confidence {level:said}", level=finding.confidence))
+    return "; ".join([*parts, say("then {limit}", limit=finding.next_limit)] if finding.next_limit else parts)
 
 
-def _interval(finding: Finding) -> str:
+def _cost(report: Report, finding: Finding, say: Speaker) -> str:
+    time, takes = text.duration(finding.cost_ns_per_step), finding.predicted_step_ns is None
+    return words.cost(time, *_where(report, finding, say), say, stepwise=bool(report.steps), takes=takes)
+
+
+def _interval(finding: Finding, say: Speaker) -> str:
     low, high = finding.predicted_low_ns, finding.predicted_high_ns
     if low is None or high is None:
         return ""
-    return " " + sticky(f"({text.ms(low)} to {text.ms(high)} ms)")
+    return " " + sticky(say("({low} to {high} ms)", low=text.ms(low), high=text.ms(high)))
 
 
-def _where(report: Report, finding: Finding) -> str:
+def _where(report: Report, finding: Finding, say: Speaker) -> tuple[str, str]:
     """The places that most of it is in (seldom all of it), and the process where there are several."""
     where = finding.where
     named = [text.shorten(where.range, LONGEST_NAME)] if where.range else []
-    named += [f"kernel {text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)}"] if where.kernel else []
+    if where.kernel:
+        named.append(say("kernel {name}", name=text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)))
     named += [text.api_name(where.call)] if where.call else []
-    place = f" mainly in {', '.join(named)}" if named else ""
-    return place + (f", pid {where.process}" if where.process is not None and len(report.steps) > 1 else "")
+    process = where.process if len(report.steps) > 1 else None
+    place = say("mainly in {places}", places=", ".join(named)) if named else ""
+    return place, "" if process is None else f"pid {process}"
 
 
 def _notes(title: str, notes: list[tuple[str, str]], width: int, style: str) -> Iterator[Text]:

@@ -1,7 +1,7 @@
 """The words that every output shares: names of categories and tables, and the verdict in a sentence or two.
 
-In: the report. Out: plain strings, names in them as they came (outputs escape what they show). Computes nothing but
-sums of the breakdown's own figures.
+In: the report. Out: plain strings in the report's language, names in them as they came (outputs escape what they show).
+Computes nothing but sums of the breakdown's own figures.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from unstall.lang import ENGLISH, Speaker, speaker
 from unstall.report import text
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ CATEGORIES = {
     "lock_wait": "waiting on locks",
     "python_cpu": "Python and CPU work",
     "unknown": "unknown",
+    "computing_hard": "computing hard",
+    "waiting_on_memory": "waiting on memory",
+    "computing_lightly": "computing lightly",
+    "not_sampled": "not sampled",
 }
 ON_DEVICE = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process")
 
@@ -55,9 +60,20 @@ BUSY_ENOUGH = (
 )
 
 
-def category(name: str) -> str:
+def category(name: str, language: str = "en") -> str:
     """A category's label; one that is not known here keeps its code."""
-    return CATEGORIES.get(name, name.replace("_", " "))
+    return speaker(language)(CATEGORIES[name]) if name in CATEGORIES else name.replace("_", " ")
+
+
+def plural(say: Speaker, value: int, noun: str) -> str:
+    """``1 step``, ``30 steps``, ``2 copies``; other languages count as their catalogue says (``{n} step``)."""
+    return text.plural(value, noun) if say.language == ENGLISH else say(f"{{n}} {noun}", n=text.count(value))
+
+
+def held(report: Report) -> list[str]:
+    """What the capture holds, a phrase a table: ``150 ranges``."""
+    say, rows = speaker(report.language), report.profile.tables
+    return [plural(say, rows[table], noun) for table, noun in TABLES.items() if rows.get(table)]
 
 
 def on_device(row: BreakdownRow) -> list[Category]:
@@ -90,16 +106,31 @@ def verdict(report: Report) -> str:
 
 def verdict_parts(report: Report) -> tuple[str, str]:
     """The verdict itself, and what else there is to say of it (may be empty)."""
+    say = speaker(report.language)
     first = next((f for f in report.findings if f.main), None)
     if not report.steps:
-        found = f"{first.title}." if first else _largest(report)
-        return "No repeating step in this capture: the tables are totals.", found
+        found = f"{first.title}." if first else _largest(report, say)
+        return say("No repeating step in this capture: the tables are totals."), found
     row = breakdown_of(report, report.steps[0])
     if row is None:
         step = text.duration(report.steps[0].period_ns.median)
-        return f"A step takes {step}; where it goes cannot be told from this input.", _largest(report)
-    more = [*_shared(report), *([_prediction(first)] if first else [])]
-    return _of_step(report, row), " ".join(filter(None, more))
+        lead = say("A step takes {step}; where it goes cannot be told from this input.", step=step)
+        return lead, _largest(report, say)
+    more = [*_shared(report), *([_prediction(first, say)] if first else [])]
+    return _of_step(report, row, say), " ".join(filter(None, more))
+
+
+def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, takes: bool = False) -> str:
+    """What a finding costs and where: ``costs 23.5 ms a step mainly in data_load, pid 7``."""
+    if stepwise:
+        phrase = say("takes {time} a step", time=time) if takes else say("costs {time} a step", time=time)
+    else:
+        phrase = (
+            say("takes {time} of this capture", time=time) if takes else say("costs {time} of this capture", time=time)
+        )
+    if place:
+        phrase = say("{cost} {place}", cost=phrase, place=place)
+    return f"{phrase}, {process}" if process else phrase
 
 
 def _shared(report: Report) -> list[str]:
@@ -118,7 +149,7 @@ def breakdown_of(report: Report, steps: StepsRow) -> BreakdownRow | None:
     return next((row for row in report.breakdown if row.process == steps.process), None)
 
 
-def _largest(report: Report) -> str:
+def _largest(report: Report, say: Speaker) -> str:
     """What to look at where nothing is known of steps: the range that took the most, if one stands out."""
     rows = [r for r in report.ranges or [] if not r.wrapper and not r.library]
     inside = nested(rows)
@@ -126,40 +157,55 @@ def _largest(report: Report) -> str:
     share = None if top is None else top.percent_of_wall if inside else top.share
     if top is None or (share or 0) < WORTH_NAMING:
         return ""
-    most = f"{text.ms(top.total_ns)} ms, {text.percent(share)} of the {'time' if inside else 'ranges listed'}"
-    return f"The largest range is {text.shorten(top.name, LONGEST_NAME)}: {most}."
+    facts = {
+        "range": text.shorten(top.name, LONGEST_NAME),
+        "total": text.ms(top.total_ns),
+        "share": text.percent(share),
+    }
+    if inside:
+        return say("The largest range is {range}: {total} ms, {share} of the time.", **facts)
+    return say("The largest range is {range}: {total} ms, {share} of the ranges listed.", **facts)
 
 
-def _pace(row: BreakdownRow) -> str:
-    """What fills most of the GPU's time, as the subject of a sentence."""
+def _pace(row: BreakdownRow, say: Speaker) -> str:
+    """What fills most of the GPU's time."""
     busy = {c.name: c.ns for c in row.categories}
-    names = {"exposed_copy": "copies set", "exposed_communication": "communication sets"}
-    return names.get(max(busy, key=lambda n: busy[n]), "its kernels set")
+    longest = max(busy, key=lambda n: busy[n])
+    if longest == "exposed_copy":
+        return say("copies set the pace, not the host")
+    if longest == "exposed_communication":
+        return say("communication sets the pace, not the host")
+    return say("its kernels set the pace, not the host")
 
 
-def _of_step(report: Report, row: BreakdownRow) -> str:
-    step = text.duration(row.step_ns)
-    idle = sum(c.percent for c in on_host(row))
+def _of_step(report: Report, row: BreakdownRow, say: Speaker) -> str:
+    step, idle = text.duration(row.step_ns), sum(c.percent for c in on_host(row))
     if not has_device(report):
-        return f"No GPU work was captured; of a {step} step on the host, {_most(on_host(row), 'is')}."
+        return say("No GPU work was captured; of a {step} step on the host, {most}.", step=step, most=_most(row, say))
     if idle <= 100 - BUSY_ENOUGH:
-        return f"The GPU works {text.rough_percent(100 - idle)} of a {step} step: {_pace(row)} the pace, not the host."
-    return f"The GPU idles {text.rough_percent(idle)} of a {step} step: {_most(on_host(row), 'of it')}."
+        share = text.rough_percent(100 - idle)
+        return say("The GPU works {share} of a {step} step: {pace}.", share=share, step=step, pace=_pace(row, say))
+    share, most = text.rough_percent(idle), _most(row, say, idle=True)
+    return say("The GPU idles {share} of a {step} step: {most}.", share=share, step=step, most=most)
 
 
-def _most(categories: list[Category], link: str) -> str:
-    """The largest category and the range it is in."""
-    if not categories:
-        return "nothing stands out"
-    most = categories[0]
-    where = f" ({text.shorten(most.ranges[0].name, LONGEST_NAME)})" if most.ranges else ""
-    return f"{text.duration(most.ns)} {link} {category(most.name)}{where}"
+def _most(row: BreakdownRow, say: Speaker, *, idle: bool = False) -> str:
+    """The largest category of what the host did, and the range it is in."""
+    most = next(iter(on_host(row)), None)
+    if most is None:
+        return say("nothing stands out")
+    what = category(most.name, say.language)
+    if most.ranges:
+        what += say(" ({range})", range=text.shorten(most.ranges[0].name, LONGEST_NAME))
+    time = text.duration(most.ns)
+    return say("{time} of it {what}", time=time, what=what) if idle else say("{time} is {what}", time=time, what=what)
 
 
-def _prediction(finding: Finding) -> str:
+def _prediction(finding: Finding, say: Speaker) -> str:
     if finding.predicted_step_ns is None or finding.predicted_speedup is None:
         return ""
-    figure = f"{text.duration(finding.predicted_step_ns)} a step, {text.speedup(finding.predicted_speedup)}"
+    step, times = text.duration(finding.predicted_step_ns), text.speedup(finding.predicted_speedup)
+    figure = say("{step} a step, {times}", step=step, times=times)
     if finding.confidence != "high":
-        figure += f", confidence {finding.confidence}"
-    return f"Predicted with the first remedy ({finding.fix.title}): {figure}."
+        figure += say(", confidence {level:said}", level=finding.confidence)
+    return say("Predicted with the first remedy ({remedy}): {figure}.", remedy=finding.fix.title, figure=figure)

@@ -1,6 +1,6 @@
 """Korean of the diagnosis: what rules share, why a rule could not run, headings of an explanation.
 
-In: nothing. Out: ``TEXTS``. What a rule itself says stands in its own file.
+In: nothing. Out: ``TEXTS`` and ``HEARD``. What a rule itself says stands in its own file.
 """
 
 from __future__ import annotations
@@ -21,33 +21,12 @@ TEXTS = {
     "changes-numerics": "수치가 바뀜",
     "manual": "직접 수정",
     "CUDA C++ and others": "CUDA C++와 그 밖",
-    # why a rule could not run
-    "needs repeating steps, and none were found: name them with --step REGEX, or annotate them": (
-        "되풀이되는 스텝이 필요한데 찾지 못했습니다: --step REGEX로 지정하거나 주석(annotate)을 다십시오"
-    ),
-    "needs GPU work, and this capture holds none: collect with `--trace=cuda` on a machine with a GPU": (
-        "GPU 작업이 필요한데 이 캡처에는 없습니다: GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오"
-    ),
-    "needs GPU work: collect with `--trace=cuda` on a machine with a GPU": (
-        "GPU 작업이 필요합니다: GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오"
-    ),
-    "needs GPU copies: collect with `--trace=cuda` on a machine with a GPU": (
-        "GPU 복사가 필요합니다: GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오"
-    ),
-    "needs CUDA calls: collect with `--trace=cuda`": "CUDA 호출이 필요합니다: `--trace=cuda`로 수집하십시오",
-    "needs NVTX ranges: collect with `--trace=nvtx`, or `unstall run --auto` for a script without them": (
-        "NVTX 구간이 필요합니다: `--trace=nvtx`로 수집하십시오. 구간이 없는 스크립트라면 `unstall run --auto`로 수집하십시오"
-    ),
-    "needs OS runtime calls: collect with `--trace=osrt`": (
-        "OS 런타임 호출이 필요합니다: `--trace=osrt`로 수집하십시오"
-    ),
-    "needs GIL waits: collect with `--trace=python-gil` (nsys 2023.4 or newer)": (
-        "GIL 대기가 필요합니다: `--trace=python-gil`로 수집하십시오(nsys 2023.4 이상)"
-    ),
-    "needs CPU samples: collect with `--sample=process-tree` where the kernel allows it": (
-        "CPU 샘플이 필요합니다: 운영체제 커널이 허용하면 `--sample=process-tree`로 수집하십시오"
-    ),
-    "needs the table {table}": "{table} 표가 필요합니다",
+}
+
+HEARD = {
+    "needs repeating steps, and none were found": "되풀이되는 스텝이 필요한데 찾지 못했습니다",
+    "name them with --step REGEX, or annotate them": "--step REGEX로 지정하거나 주석(annotate)을 다십시오",
+    "needs GPU work, and this capture holds none": "GPU 작업이 필요한데 이 캡처에는 없습니다",
     "the rule failed; see the warnings": "규칙이 실패했습니다. 경고를 보십시오",
     "The rule {code} failed on process {pid}: {error}.": "규칙 {code} 실패, 프로세스 {pid}: {error}.",
     "The rule {name} of {value} could not be loaded: {error}.": "{value}의 규칙 {name} 불러오기 실패: {error}.",
