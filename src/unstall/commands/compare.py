@@ -44,7 +44,7 @@ def run(
     _check_targets([json, markdown, html], [before, after])
     from unstall.compare import compare
 
-    old, new = (read_side(path, step=step, cache=cache) for path in (before, after))
+    old, new = (read_side(path, step=step, cache=cache, language=language) for path in (before, after))
     comparison = compare(old, new, margin=margin, across_gpus=across_gpus, language=language)
     _deliver(comparison, old, new, {"json": json, "markdown": markdown, "html": html}, top)
     _hold(gates, old, new, comparison)
@@ -66,7 +66,7 @@ def save(profile: str, output: str, *, force: bool, step: str | None, cache: boo
     print(f"{output}: baseline of {steps} steady steps, from {Path(profile).name}", file=sys.stderr)
 
 
-def read_side(path: str, *, step: str | None = None, cache: bool = True) -> Report:
+def read_side(path: str, *, step: str | None = None, cache: bool = True, language: str = "en") -> Report:
     """One side of a comparison, whatever kind of file it is.
 
     Raises:
@@ -85,7 +85,7 @@ def read_side(path: str, *, step: str | None = None, cache: bool = True) -> Repo
     from unstall.pipeline import report_of
 
     try:
-        return report_of(path, step=step, cache=cache)
+        return report_of(path, step=step, cache=cache, language=language)
     except NotAProfile as error:
         hint = f"{error.hint}. A list of step times has one number (ms) a line" if error.hint else steplog.WANTED
         raise NotAProfile(error.what, error.why, hint) from error

@@ -68,10 +68,12 @@ class Speaker:
         return "; ".join(filter(None, said)) if len(parts) > 1 and all(said) else None
 
     def _prefixed(self, sentence: str) -> str | None:
-        """A sentence behind a name or a word that says what it is about: ``before: …``."""
+        """A sentence behind a word that says what it is about: ``before: …``. One of the two must be known."""
         head, colon, tail = sentence.partition(": ")
-        said = colon and (self._known(tail) or self._joined(tail) or self._prefixed(tail))
-        return f"{self._known(head) or head}: {said}" if said else None
+        if not colon:
+            return None
+        about, said = self._known(head), self._known(tail) or self._joined(tail) or self._prefixed(tail)
+        return f"{about or head}: {said or tail}" if about or said else None
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
