@@ -16,6 +16,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
+from unstall.diagnose import registry
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -35,6 +37,7 @@ PAGES = {  # page of the repository → of the site
 SOURCES = {site: page for page, site in PAGES.items()}
 SHOWN = "examples/"
 """Files from here are part of the site, as they are."""
+FINDINGS = "findings/"
 LANGUAGES = {".py": "python", ".yml": "yaml", ".toml": "toml", ".sh": "sh"}
 SHIM, OURS = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 """What the theme's offline plugin loads for the search on pages opened from disk; the copy here loads from the site."""
@@ -56,7 +59,17 @@ def _opened(entry: Any) -> Any:
     if not isinstance(target, str) or not target.endswith("/"):
         return entry
     names = sorted(p.name for p in (ROOT / "docs" / target).glob("*.md"))
-    return {title: [target + name for name in sorted(names, key=lambda n: n != "index.md")]}
+    pages: list[Any] = [target + name for name in sorted(names, key=lambda n: n != "index.md")]
+    return {title: [*pages, *([{"한국어": list(_korean())}] if target == FINDINGS else [])]}
+
+
+def _korean() -> dict[str, str]:
+    """Page of the site → explanation of a finding in Korean, as ``unstall explain CODE --lang ko`` prints it."""
+    texts = {r.code: r.explain("ko") for r in registry.rules()}
+    rows = [f"| [{code}]({code}.md) | {text.partition(chr(10))[0]} |" for code, text in texts.items()]
+    index = "\n".join(["# 발견 항목", "", "| 코드 | 뜻 |", "|---|---|", *rows])
+    pages = {code: f"# {code}\n\n{text}\n\n[English](../{code}.md)" for code, text in texts.items()}
+    return {f"{FINDINGS}ko/{name}.md": text for name, text in {"index": index, **pages}.items()}
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -64,6 +77,8 @@ def on_files(files: Files, config: Any) -> Files:
     for page, site in PAGES.items():
         if (ROOT / page).exists():
             files.append(File.generated(config, site, abs_src_path=str(ROOT / page)))
+    for name, text in _korean().items():
+        files.append(File.generated(config, name, content=text))
     for path in sorted((ROOT / SHOWN).rglob("*.*")):
         if path.is_file() and path.suffix in LANGUAGES:
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
@@ -74,6 +89,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Links, includes, and the API where its place is marked."""
     here = page.file.src_uri
     source = SOURCES.get(here, f"docs/{here}")
+    if posixpath.dirname(here) == FINDINGS.rstrip("/"):
+        markdown += f"\n[한국어](ko/{posixpath.basename(here)})\n"
     markdown = INCLUDE.sub(lambda found: _included(found[1]), markdown)
     parts = FENCE.split(markdown)
     parts[::2] = [LINK.sub(lambda found: _link(found, source, here), _bars(part)) for part in parts[::2]]

@@ -67,3 +67,10 @@ def test_every_public_name_is_described(site: Path) -> None:
 def test_bars_in_tables_have_no_backslash(site: Path) -> None:
     text = (site / "commands/report.html").read_text(encoding="utf-8")
     assert "total|self|gpu" in text.replace("&#124;", "|")
+
+
+def test_findings_are_explained_in_korean_as_well(site: Path) -> None:
+    english = {p.name for p in (site / "findings").glob("*.html")}
+    assert english == {p.name for p in (site / "findings/ko").glob("*.html")} and len(english) > 15
+    text = (site / "findings/ko/host-data-loading.html").read_text(encoding="utf-8")
+    assert "다음 배치를 기다립니다" in text
