@@ -179,7 +179,9 @@ def _jump(place: Place, ordered: list[Track], zero: int) -> Jump:
         end_ns=place.window[1] - zero,
         label=place.label,
         track=next(same, None),
-        idle=[[a - zero, b - zero] for a, b in place.idle],
+        idle=[[a - zero, b - zero] for a, b in place.idle.longest],
+        idle_ns=place.idle.ns,
+        gaps=place.idle.count,
         marks=[[a - zero, b - zero] for a, b in place.marks],
     )
 

@@ -70,15 +70,19 @@ def _process(part: list[Track], groups: list[TimelineGroup], rows: list[tuple[Tr
     """One process: its steps, the threads that tell something, its GPUs, its other threads."""
     rows += [(t, top) for t in part if t.kind == "steps"]
     main = {t.thread for t in part if t.kind == "steps"}
-    threads = _by([t for t in part if t.kind not in ("steps", "stream")], lambda t: t.thread, _telling_first(main))
-    shown = [(i, p) for i, p in threads if any(t.kind in TELLING for t in p)]
+    own = [t for t in part if t.kind not in ("steps", "stream")]
+    telling = {t.thread for t in own if t.kind in TELLING}
+    open_ = [t.thread in telling and t.kind != "overhead" for t in own]
+    shown, rest = (
+        _by([t for t, o in zip(own, open_, strict=True) if o is wanted], lambda t: t.thread, _telling_first(main))
+        for wanted in (True, False)
+    )
     _threads(shown, groups, rows, top)
     for device, streams in _by([t for t in part if t.kind == "stream"], lambda t: t.device, lambda p: -_spent(p)):
         groups.append(TimelineGroup(kind="gpu", name=streams[0].device_name, id=device, parent=top))
         rows += [(t, len(groups) - 1) for t in sorted(streams, key=lambda t: -_spent([t]))]
-    rest = [(i, p) for i, p in threads if not any(t.kind in TELLING for t in p)]
     if rest:
-        groups.append(TimelineGroup(kind="others", id=len(rest), parent=top, open=False))
+        groups.append(TimelineGroup(kind="others", id=sum(len(p) for _, p in rest), parent=top, open=False))
         _threads(rest, groups, rows, len(groups) - 1)
 
 

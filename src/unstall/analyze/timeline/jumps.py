@@ -17,8 +17,17 @@ from unstall.analyze.intervals import Union
 from unstall.analyze.timeline.windows import Sides, Window
 from unstall.model import Analysis, Evidence, Finding, pid_of
 
-MOST = 200
-"""Gaps and kernels pointed at in one finding; a step can have thousands, and the longest tell."""
+MOST = 1_000
+"""Gaps and kernels pointed at in one finding; a step can have more, and the longest tell."""
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Gaps of the GPU: the longest, how many there are, and how long together."""
+
+    longest: list[Window] = field(default_factory=list)
+    count: int = 0
+    ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Place:
     kind: str = ""  # of the track: nvtx, api, stream; empty for none in particular
     thread: int | None = None
     stream: tuple[int, int, int] | None = None  # device, context, stream
-    idle: list[Window] = field(default_factory=list)
+    idle: Idle = field(default_factory=Idle)
     marks: list[Window] = field(default_factory=list)
 
 
@@ -103,10 +112,11 @@ def _call(analysis: Analysis, process: int, window: Window, finding: Finding) ->
         named = None if table is None else _named_calls(_inside(table, process, window), finding.where.call)
         if named is not None and named.height:
             around = _range(analysis, process, window, finding)
-            seen = around.window if around else _hull(named)
-            thread = int(_longest(named)["thread"][0])
+            longest = _longest(named).row(0, named=True)
+            beside = around is None or not around.window[0] <= longest["start"] < around.window[1]
+            seen = window if around is None or beside else around.window
             idle = _idle(analysis, process, seen)
-            return Place(seen, finding.where.call, process, kind, thread, idle=idle, marks=_spans(named))
+            return Place(seen, finding.where.call, process, kind, longest["thread"], idle=idle, marks=_spans(named))
     return None
 
 
@@ -141,13 +151,14 @@ def _spans(rows: pl.DataFrame) -> list[Window]:
     return [(int(a), int(b)) for a, b in kept.select("start", "end").iter_rows()]
 
 
-def _idle(analysis: Analysis, process: int, window: Window) -> list[Window]:
-    """When no device that the process uses did anything, the longest gaps; nothing without device work."""
+def _idle(analysis: Analysis, process: int, window: Window) -> Idle:
+    """When no device that the process uses did anything; nothing without device work."""
     devices = analysis.ops.filter(pl.col("process") == process)["device"].unique()
     rows = analysis.ops.filter(pl.col("device").is_in(devices.implode()) & (pl.col("start") < window[1]))
     rows = rows.filter(pl.col("end") > window[0])
     if not len(devices):
-        return []
+        return Idle()
     free: Union = intervals.gaps(intervals.union(rows["start"].to_numpy(), rows["end"].to_numpy()), *window)
     longest = np.sort(np.argsort(free[0] - free[1], kind="stable")[:MOST])
-    return [(int(a), int(b)) for a, b in zip(free[0][longest], free[1][longest], strict=True)]
+    listed = [(int(a), int(b)) for a, b in zip(free[0][longest], free[1][longest], strict=True)]
+    return Idle(listed, len(free[0]), intervals.total(free))

@@ -19,7 +19,7 @@
     overview: "Whole capture; drag to move",
     steps: "Steps", nvtx: "NVTX", nvtx_async: "NVTX start/end", api: "CUDA API", osrt: "OS runtime", library: "Libraries",
     gil: "GIL", cpu: "On CPU", samples: "Samples", overhead: "Profiler", stream: "Stream {n}", graph: "CUDA graph",
-    process: "Process {n}", thread: "Thread {n}", gpu: "GPU {n}", others: "{n} other threads", metrics: "GPU {n} metrics",
+    process: "Process {n}", thread: "Thread {n}", gpu: "GPU {n}", others: "Others ({n})", metrics: "GPU {n} metrics",
     warmup: "warm-up", holding: "holding", waiting: "waiting",
     start: "Start", duration: "Duration", since_step: "after step start", events: "{n} events", busy: "busy {p}",
     merged: "{n} short events, busy {p}; zoomed-out detail only",
@@ -204,7 +204,7 @@
   }
 
   const HEIGHT = { steps: 20, nvtx: 20, nvtx_async: 20, library: 18, api: 20, osrt: 16, gil: 14, cpu: 12, samples: 14, overhead: 12, stream: 24, counter: 36 };
-  const SMALL = 6, HEAD = 22, GAP = 3, RULER = 30, MAP = 26, LEVELS = 6, BOX = 1.5, NEAREST_NS = 20;
+  const SMALL = 6, HEAD = 22, GAP = 3, RULER = 30, MAP = 26, WIDE = 8, LEVELS = 6, BOX = 1.5, NEAREST_NS = 20;
 
   // ---- the view -----------------------------------------------------------------------------------------------------
 
@@ -222,6 +222,8 @@
       this.all = unionOf(this.tracks.filter((t) => t.kind === "stream"));
       this.links = new Map();
       this.widths = new Map();
+      this.origin = 0;
+      this.process = (this.tracks.find((t) => t.kind === "steps") || { process: 0 }).process;
       this.frames = 0;
       this.slowest = 0;
       this.stops = [];
@@ -440,8 +442,17 @@
       this.zoomTo(this.a + by, this.b + by, now);
     }
 
+    /** Times count from the step of a process in which an instant lies. */
+    countFrom(process, at) {
+      const t = this.tracks.find((s) => s.kind === "steps" && s.process === process);
+      if (!t || !t.n) return;
+      this.process = process;
+      this.origin = t.start[Math.min(above(t.end, at, 0, t.n), t.n - 1)];
+    }
+
     home(now) {
       const [a, b] = this.data.home, margin = (b - a) * 0.04;
+      this.countFrom((this.tracks.find((t) => t.kind === "steps") || { process: -1 }).process, a);
       this.zoomTo(a - margin, b + margin, now);
     }
 
@@ -478,17 +489,19 @@
     x(t) { return (t - this.a) * this.k; }
     at(x) { return this.a + x / this.k; }
 
+    firstTick(tick) { return this.origin + Math.ceil((this.a - this.origin) / tick) * tick; }
+
     drawGrid(c) {
       c.fillStyle = this.palette.css("grid");
       const tick = tickSize((this.b - this.a) * 110 / this.w);
-      for (let t = Math.ceil(this.a / tick) * tick; t < this.b; t += tick) c.fillRect(Math.round(this.x(t)), 0, 1, this.h);
+      for (let t = this.firstTick(tick); t < this.b; t += tick) c.fillRect(Math.round(this.x(t)), 0, 1, this.h);
       const steps = this.stepTrack();
       if (!steps) return;
       c.fillStyle = this.palette.css("stepline");
       this.eachStep(steps, (i, x) => c.fillRect(Math.round(x), 0, 1, this.h));
     }
 
-    stepTrack() { return this.tracks.find((t) => t.kind === "steps"); }
+    stepTrack() { return this.tracks.find((t) => t.kind === "steps" && t.process === this.process); }
 
     /** Steps in view that are far enough apart to tell. */
     eachStep(t, act) {
@@ -513,7 +526,7 @@
       c.fillStyle = this.palette.css("head");
       c.fillRect(0, y, this.w, HEAD - 1);
       if (row.group.union) { this.drawUnion(c, row.group.union, y + 5, HEAD - 11); return; }
-      if (row.group.open) return;
+      if (row.group.open || row.group.kind === "others") return;
       const inside = this.under(row.group).filter((t) => t.kind !== "counter" && t.n);
       const shown = inside.slice(0, 6), h = Math.max(2, Math.floor((HEAD - 5) / Math.max(shown.length, 1)));
       c.globalAlpha = 0.6;
@@ -635,16 +648,20 @@
     }
 
     drawJump(c, top) {
-      const { start_ns, end_ns, idle, marks, track } = this.jumped;
+      const { start_ns, end_ns, idle, marks, track } = this.jumped, t = this.tracks[track];
+      const rows = this.rows.filter((r) => (r.track ? r.track.kind === "stream" : r.group.union));
       c.fillStyle = this.palette.css("idle");
-      for (const [a, b] of idle || []) if (b > this.a && a < this.b) c.fillRect(this.x(a), 0, Math.max((b - a) * this.k, 1), this.h);
+      for (const [a, b] of idle || []) {
+        if (b <= this.a || a >= this.b) continue;
+        const x = this.x(a), w = Math.max((b - a) * this.k, 1);
+        if (w >= WIDE) c.fillRect(x, 0, w, this.h);
+        for (const r of w < WIDE ? rows : []) c.fillRect(x, r.y - top, w, r.h);
+      }
       c.fillStyle = this.palette.css("accent");
-      for (const t of [start_ns, end_ns]) c.fillRect(Math.round(this.x(t)) - 0.5, 0, 1, this.h);
+      for (const at of [start_ns, end_ns]) c.fillRect(Math.round(this.x(at)) - 0.5, 0, 1, this.h);
       const widest = (idle || []).reduce((best, g) => (g[1] - g[0] > best[1] - best[0] ? g : best), [0, 0]);
-      const label = `${this.say("idle")} ${time(widest[1] - widest[0])}`, x = Math.max(this.x(widest[0]), 0);
-      const room = Math.min(this.x(widest[1]), this.w) - x;
-      if (widest[1] > widest[0] && room > 90) this.tag(c, label, x + room / 2, this.idleY(top));
-      const t = this.tracks[track];
+      const x = Math.max(this.x(widest[0]), 0), room = Math.min(this.x(widest[1]), this.w) - x;
+      if (room > 90) this.tag(c, `${this.say("idle")} ${time(widest[1] - widest[0])}`, x + room / 2, this.idleY(top));
       if (!t || !t.row) return;
       c.strokeStyle = this.palette.css("accent");
       c.lineWidth = 2;
@@ -653,7 +670,7 @@
 
     /** Beside the streams, where the gap is. */
     idleY(top) {
-      const row = this.rows.find((r) => r.track && r.track.kind === "stream" && r.y - top > 0 && r.y - top < this.h - 20);
+      const row = this.rows.find((r) => r.track && r.track.kind === "stream" && r.track.process === this.process && r.y - top > 0 && r.y - top < this.h - 20);
       return row ? row.y - top + row.h / 2 : 14;
     }
 
@@ -765,15 +782,16 @@
 
     drawRuler(c) {
       const tick = tickSize((this.b - this.a) * 110 / this.w), big = tick * 1000;
-      const base = Math.max(Math.abs(this.a), Math.abs(this.b)) / tick > 1e5 ? Math.floor(this.a / big) * big : 0;
+      const zero = this.origin, far = Math.max(Math.abs(this.a - zero), Math.abs(this.b - zero)) / tick > 1e4;
+      const base = zero + (far ? Math.floor((this.a - zero) / big) * big : 0);
       const [size, unit] = unitOf(tick), digits = Math.max(0, Math.ceil(-Math.log10(tick / size) - 1e-9));
       c.fillStyle = this.palette.css("muted");
-      for (let t = Math.ceil(this.a / tick) * tick; t < this.b; t += tick) {
+      for (let t = this.firstTick(tick); t < this.b; t += tick) {
         const x = Math.round(this.x(t));
         c.fillRect(x, RULER - 7, 1, 7);
         c.fillText(`${((t - base) / size).toFixed(digits)} ${unit}`, x + 4, RULER - 9);
       }
-      if (base) { c.fillStyle = this.palette.css("fg"); c.fillText(`${time(base)} +`, 4, 7); }
+      if (far) { c.fillStyle = this.palette.css("fg"); this.tag(c, `${time(base - zero)} +`, 0, RULER - 10); }
       const steps = this.stepTrack();
       if (!steps) return;
       c.fillStyle = this.palette.css("fg");
@@ -853,7 +871,7 @@
         rows.push(["", this.say("merged", { n: count(t.many[i]), p: percent(t.busy[i] / Math.max(d, 1)) })]);
       }
       add("duration", time(d));
-      add("start", `${time(t.start[i])} ${this.say("since_step")}`);
+      add("start", `${time(t.start[i] - this.origin)} ${this.say("since_step")}`);
       this.addFacts(t, i, d, add);
       return rows;
     }
@@ -890,7 +908,7 @@
       const { t, i } = found;
       if (found.counter) {
         make("b", "", this.tip, { textContent: this.trackLabel(t) });
-        make("div", "", this.tip, { textContent: `${t.values[i]} · ${time(t.start[i])}` });
+        make("div", "", this.tip, { textContent: `${t.values[i]} · ${time(t.start[i] - this.origin)}` });
       } else {
         make("b", "", this.tip, { textContent: this.fullName(t, i) });
         for (const [key, value] of this.rowsOf(t, i)) make("div", "", this.tip, { textContent: key ? `${key}: ${value}` : value });
@@ -1014,10 +1032,11 @@
       this.jumped = place;
       const { start_ns: a, end_ns: b, idle, label } = place, margin = Math.max((b - a) * 0.08, 100);
       const t = this.tracks[place.track];
-      if (t) this.reveal(t);
+      if (t) { this.reveal(t); this.countFrom(t.process, (a + b) / 2); }
       this.zoomTo(a - margin, b + margin);
-      const total = (idle || []).reduce((sum, [p, q]) => sum + q - p, 0);
-      const words = idle && idle.length ? this.say("idle_total", { t: time(total), n: count(idle.length) }) : time(b - a);
+      const given = place.idle_ns !== undefined && place.idle_ns !== null;  // gaps beyond those listed are counted there
+      const total = given ? place.idle_ns : (idle || []).reduce((sum, [p, q]) => sum + q - p, 0), n = given ? place.gaps : (idle || []).length;
+      const words = n ? this.say("idle_total", { t: time(total), n: count(n) }) : time(b - a);
       this.live.textContent = `${label || ""} ${words}`;
       this.status.textContent = `${label ? `${label}: ` : ""}${words} · ${this.note()}`;
       this.dirty();
