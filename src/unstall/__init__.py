@@ -90,6 +90,32 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def _html(record: Any) -> str | None:
+    from unstall.report import inline
+
+    return inline.to_html(record)
+
+
+def _text(record: Any) -> str | None:
+    from unstall.report import inline
+
+    return inline.to_text(record)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext unstall``: the magics ``%unstall`` and ``%%unstall``."""
+    from unstall.notebook import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext unstall``."""
+    from unstall.notebook import unload
+
+    unload(shell)
+
+
 class _Stage(ModuleType):
     """A stage's package, called by its own name."""
 
@@ -103,6 +129,8 @@ class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _STAGES and type(value) is ModuleType:
             value.__class__ = _Stage
+        if name == "model" and type(value) is ModuleType:
+            value.views.update(html=_html, text=_text)
         super().__setattr__(name, value)
 
 

@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "commands": EVERYBODY,
     "pipeline": EVERYBODY,
     "demo": EVERYBODY,
+    "notebook": EVERYBODY,
     "testing": {"model", "errors", "load"},
 }
 DEFAULT = {"model", "errors", "lang", "_version"}
