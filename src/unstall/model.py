@@ -740,7 +740,9 @@ class Jump(Record, kw_only=True):
     end_ns: int
     label: str
     track: int | None = None  # index into ``Timeline.tracks``
-    idle: list[list[int]] = []  # gaps of the GPU to shade
+    idle: list[list[int]] = []  # the longest gaps of the GPU, to shade
+    idle_ns: int = 0  # all gaps there
+    gaps: int = 0
     marks: list[list[int]] = []  # the kernels or calls it is about
 
 
