@@ -1,0 +1,227 @@
+"""Reading many captures: which files, which rank is which, and workers that crash, hang, or lose their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from ranks_job import Job
+
+import unstall
+from unstall.errors import ProfileUnreadable, UsageError
+from unstall.ranks import numbers, places
+from unstall.ranks.pool import Pool, default_workers
+from unstall.ranks.summary import FileSummary, RankSummary
+
+PATIENT = 60
+
+
+# -- places -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_searched_and_of_a_report_and_its_export_the_export_is_taken(tmp_path: Path) -> None:
+    for rank in (0, 2, 10):
+        folder = tmp_path / f"rank-{rank}"
+        folder.mkdir()
+        for name in ("profile.sqlite", "profile.nsys-rep", "run.json"):
+            (folder / name).touch()
+    hidden = tmp_path / ".rank-3.817.part"
+    hidden.mkdir()
+    (hidden / "profile.sqlite").touch()
+    (tmp_path / "only.nsys-rep").touch()
+    found = [Path(p.name).relative_to(tmp_path).as_posix() for p in places.find([str(tmp_path)])]
+    ranked = ["rank-0/profile.sqlite", "rank-2/profile.sqlite", "rank-10/profile.sqlite"]
+    assert found == ["only.nsys-rep", *ranked], "in natural order, each once, nothing unfinished"
+
+
+def test_patterns_files_and_the_same_file_twice(tmp_path: Path) -> None:
+    for name in ("a.1.sqlite", "a.2.sqlite", "b.sqlite", "odd.name"):
+        (tmp_path / name).touch()
+    assert len(places.find([str(tmp_path / "a.*"), str(tmp_path / "a.1.sqlite")])) == 2
+    assert [p.name for p in places.find([str(tmp_path / "odd.name")])] == [str(tmp_path / "odd.name")]
+    for nothing in ("c*", "absent.sqlite"):
+        with pytest.raises(UsageError, match="no profile there"):
+            places.find([str(tmp_path / nothing)])
+
+
+def test_addresses_are_listed_fetched_and_removed(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    for rank in (0, 1):
+        (tmp_path / f"profile_rank{rank}.sqlite").write_bytes(b"content %d" % rank)
+    for named in (f"file://{tmp_path}", f"file://{tmp_path}/profile*"):
+        found = places.find([named])
+        assert [p.remote for p in found] == [True, True] and "rank0" in found[0].name
+    with places.fetched(found[1].name) as copy:
+        assert Path(copy).read_bytes() == b"content 1" and not copy.startswith(str(tmp_path))
+    assert not Path(copy).exists()
+    with pytest.raises(ProfileUnreadable, match="cannot be fetched"), places.fetched(f"file://{tmp_path}/absent"):
+        pass
+    with pytest.raises(UsageError):
+        places.find(["nosuchprotocol://bucket/run"])
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def read(name: str, *ranks: int | None, devices: bool = False) -> FileSummary:
+    rows = [RankSummary(rank=r, device=i if devices else None, process=i) for i, r in enumerate(ranks)]
+    return FileSummary(file=name, ranks=rows)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["x/rank_0.sqlite", "x/rank_1.sqlite", "x/rank_2.sqlite"],
+        ["profile_rank0.nsys-rep", "profile_rank1.nsys-rep", "profile_rank2.nsys-rep"],
+        ["run/rank-0/profile.sqlite", "run/rank-1/profile.sqlite", "run/rank-2/profile.sqlite"],
+        ["job812.task0.sqlite", "job812.task1.sqlite", "job812.task2.sqlite"],
+        ["report.0.sqlite", "report.1.sqlite", "report.2.sqlite"],
+        ["n7_r0.sqlite", "n7_r1.sqlite", "n7_r2.sqlite"],
+    ],
+)
+def test_ranks_from_names(names: list[str]) -> None:
+    assert numbers.from_names(names) == dict(zip(names, range(3), strict=True))
+    assert numbers.from_names(names[::-1]) == dict(zip(names, range(3), strict=True)), "whatever their order"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a_20260101.sqlite", "b_20260102.sqlite"],  # different shapes
+        ["node0_local_rank0.sqlite", "node0_local_rank1.sqlite", "node1_local_rank0.sqlite"],  # two numbers differ
+        ["run_1700000000.sqlite", "run_1700000060.sqlite"],  # times
+    ],
+)
+def test_names_that_do_not_tell(names: list[str]) -> None:
+    assert numbers.from_names(names) == {}
+
+
+def test_the_capture_is_believed_before_its_name() -> None:
+    found, failed, said = numbers.assign([read("rank_0.sqlite", 5), read("rank_1.sqlite", 4)])
+    assert [(n.rank, n.file.file, n.source) for n in found] == [
+        (4, "rank_1.sqlite", "capture"), (5, "rank_0.sqlite", "capture"),
+    ]  # fmt: skip
+    assert not failed and [w.code for w in said] == ["rank-name-differs"]
+
+
+def test_an_environment_that_is_the_same_everywhere_is_not_believed() -> None:
+    found, _, said = numbers.assign([read(f"p.{i}.sqlite", 0) for i in range(3)])
+    assert [n.rank for n in found] == [0, 1, 2] and said[0].code == "rank-environment-repeats"
+
+
+def test_duplicates_and_gaps_are_said() -> None:
+    files = [read("a.sqlite", 0), read("b.sqlite", 1), read("c.sqlite", 1), read("d.sqlite", 4)]
+    found, failed, _ = numbers.assign(files)
+    assert [n.rank for n in found] == [0, 1, 4]
+    assert [(f.file, f.rank) for f in failed] == [("c.sqlite", 1)] and "b.sqlite" in failed[0].reason
+    assert numbers.missing([0, 1, 4], failed) == [2, 3]
+
+
+def test_what_nobody_tells_is_numbered_in_order_and_said() -> None:
+    found, _, said = numbers.assign([read("x.sqlite", None), read("other-name.sqlite", None)])
+    assert [(n.rank, n.source) for n in found] == [(0, "file order"), (1, "file order")]
+    assert "rank-unknown" in {w.code for w in said}
+
+
+def test_several_processes_of_one_capture_are_ranks_by_device() -> None:
+    found, _, said = numbers.assign([read("node.sqlite", None, None, devices=True)])
+    assert [(n.rank, n.summary.device, n.source) for n in found] == [(0, 0, "process"), (1, 1, "process")]
+    assert "rank-by-process" in {w.code for w in said}
+
+
+def test_a_placeholder_that_was_never_filled_is_said() -> None:
+    _, _, said = numbers.assign([read("report_%q{RANK}.sqlite", 0)])
+    assert "rank-placeholder" in {w.code for w in said}
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """A file that nobody ever writes: whoever reads it hangs."""
+    path = tmp_path / "profile_rank1.sqlite"
+    os.mkfifo(path)
+    return path
+
+
+def test_one_that_hangs_is_given_up_and_the_others_are_read(tmp_path: Path, pipe: Path) -> None:
+    (first,) = Job(ranks=1, steps=4).write(tmp_path / "ok")
+    with Pool(1, patience=3, step=None, cache=False) as pool:
+        found = {f.file: f for f in pool.read([str(pipe), str(first)])}
+    assert "not read within 3 s" in found[str(pipe)].error and not found[str(first)].error
+
+
+def test_a_reader_that_is_killed_is_a_line(tmp_path: Path, pipe: Path) -> None:
+    (first,) = Job(ranks=1, steps=4).write(tmp_path / "ok")
+    with Pool(1, patience=PATIENT, step=None, cache=False) as pool:
+
+        def kill() -> None:
+            while not (pool._workers and pool._workers[0].file):
+                time.sleep(0.01)
+            os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+
+        threading.Thread(target=kill).start()
+        found = {f.file: f for f in pool.read([str(pipe), str(first)])}
+    assert "was killed (SIGKILL)" in found[str(pipe)].error and not found[str(first)].error
+
+
+def test_no_worker_outlives_its_parent(pipe: Path) -> None:
+    code = f"import unstall\nunstall.ranks([{str(pipe)!r}], workers=1, cache=False)"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + PATIENT
+    children: list[psutil.Process] = []
+    while not children and time.monotonic() < deadline:
+        children = psutil.Process(parent.pid).children(recursive=True)
+        time.sleep(0.02)
+    time.sleep(1.0)  # the worker is reading by now, or nearly
+    parent.kill()
+    parent.wait()
+    _, alive = psutil.wait_procs(children, timeout=PATIENT)
+    assert children and not alive
+
+
+def test_a_script_without_a_guard_may_use_it(tmp_path: Path) -> None:
+    Job(ranks=2, steps=12).write(tmp_path / "job")
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import unstall\nr = unstall.ranks([{str(tmp_path / 'job')!r}], workers=2, cache=False)\nprint(len(r.ranks.ranks))"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n" and done.stderr == ""
+
+
+def test_broken_empty_and_foreign_files_are_lines(tmp_path: Path) -> None:
+    Job(ranks=2, steps=12).write(tmp_path)
+    (tmp_path / "profile_rank2.sqlite").touch()
+    (tmp_path / "profile_rank3.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 2000)
+    (tmp_path / "profile_rank4.sqlite").write_text("hello")
+    report = unstall.ranks([str(tmp_path)], workers=1, cache=False)
+    assert report.ranks and [r.rank for r in report.ranks.ranks] == [0, 1]
+    assert [f.rank for f in report.ranks.failed] == [2, 3, 4] and report.ranks.missing == []
+    assert all(f.reason and f.file not in f.reason for f in report.ranks.failed)
+
+
+def test_none_that_can_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").touch()
+    with pytest.raises(ProfileUnreadable, match="not one of 1 captures"):
+        unstall.ranks([str(tmp_path)], cache=False)
+
+
+def test_workers_fit_the_machine(tmp_path: Path) -> None:
+    file = tmp_path / "a.sqlite"
+    file.touch()
+    assert default_workers([str(file)]) == 1, "never more than files"
+    assert 1 <= default_workers([str(file)] * 100) <= (os.cpu_count() or 1)
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert default_workers([str(file)] * 100) == 1, "one that large leaves no room for a second"
+    with pytest.raises(UsageError):
+        unstall.ranks([str(file)], workers=0)
