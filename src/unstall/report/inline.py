@@ -37,27 +37,29 @@ OTHER = "#8d959d"
 VERDICTS = {"faster": "#0a8f6a", "slower": "#d55e00", "no difference": "#7b8794", "inconclusive": "#b08900"}
 
 STYLE = """
-.unstall-r{font:13px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans KR","Apple SD Gothic Neo",sans-serif;
+&{font:13px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans KR","Apple SD Gothic Neo",sans-serif;
 color:inherit;max-width:60em;margin:.4em 0;font-variant-numeric:tabular-nums;word-break:keep-all;overflow-wrap:anywhere}
-.unstall-r p{margin:.3em 0}.unstall-r .u-lead{font-size:16px;font-weight:600;line-height:1.35}
-.unstall-r .u-dim{opacity:.72}.unstall-r b{font-weight:600}
-.unstall-r .u-bar{display:flex;height:18px;margin:.5em 0;border-radius:3px;overflow:hidden;
+& p{margin:.3em 0}& .u-lead{font-size:16px;font-weight:600;line-height:1.35}
+& .u-dim{opacity:.72}& b{font-weight:600}
+& .u-bar{display:flex;height:18px;margin:.5em 0;border-radius:3px;overflow:hidden;
 background:rgba(128,128,128,.2)}
-.unstall-r .u-bar i{display:block;height:100%}
-.unstall-r .u-key{display:inline-block;width:.75em;height:.75em;border-radius:2px;margin-right:.45em}
-.unstall-r table{border-collapse:collapse;margin:.3em 0 .6em;font-size:12px;color:inherit;background:transparent}
-.unstall-r th,.unstall-r td{padding:2px 10px 2px 0;text-align:right;border:0;background:transparent;color:inherit;
+& .u-bar i{display:block;height:100%}
+& .u-key{display:inline-block;width:.75em;height:.75em;border-radius:2px;margin-right:.45em}
+& table{border-collapse:collapse;margin:.3em 0 .6em;font-size:12px;color:inherit;background:transparent}
+& th,& td{padding:2px 10px 2px 0;text-align:right;border:0;background:transparent;color:inherit;
 white-space:nowrap;max-width:none}
-.unstall-r th{font-weight:400;opacity:.72;border-bottom:1px solid rgba(128,128,128,.4)}
-.unstall-r tr,.unstall-r tr:nth-child(even),.unstall-r tbody tr:hover{background:transparent}
-.unstall-r td:first-child,.unstall-r th:first-child,.unstall-r .u-left{text-align:left;white-space:normal}
-.unstall-r details{margin:.25em 0;padding:.3em .7em;border-left:3px solid rgba(128,128,128,.35)}
-.unstall-r details.u-main{border-left-color:#d55e00}.unstall-r summary{cursor:pointer}
-.unstall-r ul{margin:.2em 0 .2em 1.2em;padding:0}
-.unstall-r code{font:12px/1.4 ui-monospace,Menlo,Consolas,monospace;background:rgba(128,128,128,.16);color:inherit;
+& th{font-weight:400;opacity:.72;border-bottom:1px solid rgba(128,128,128,.4)}
+& tr,& tr:nth-child(even),& tbody tr:hover{background:transparent}
+& td:first-child,& th:first-child,& .u-left{text-align:left;white-space:normal}
+& details{margin:.25em 0;padding:.3em .7em;border-left:3px solid rgba(128,128,128,.35)}
+& details.u-main{border-left-color:#d55e00}& summary{cursor:pointer}
+& ul{margin:.2em 0 .2em 1.2em;padding:0}
+& code{font:12px/1.4 ui-monospace,Menlo,Consolas,monospace;background:rgba(128,128,128,.16);color:inherit;
 border-radius:3px;padding:0 3px}
-.unstall-r .u-chip{color:#fff;border-radius:3px;padding:1px 7px;font-weight:600;margin-right:.5em}
+& .u-chip{color:#fff;border-radius:3px;padding:1px 7px;font-weight:600;margin-right:.5em}
 """
+SELECTOR = ".unstall-r" * 3
+"""Three times, because JupyterLab's own rules for tables are that particular."""
 
 
 def to_html(record: Any) -> str | None:
@@ -65,7 +67,7 @@ def to_html(record: Any) -> str | None:
     if not _kind(record):
         return None
     parts = _report(record) if _kind(record) == "Report" else _comparison(record)
-    style = STYLE.replace("\n", "")
+    style = STYLE.replace("\n", "").replace("&", SELECTOR)
     return f'<div class="unstall-r" lang="{e(record.language)}"><style>{style}</style>{"".join(parts)}</div>'
 
 
@@ -186,14 +188,20 @@ def _ranges(report: Report, say: Speaker) -> str:
 
     rows = ranked(report.ranges or [], "total")
     nested, several = words.nested(rows), len({r.process for r in rows}) > 1
+    device = any(r.gpu_ns is not None for r in rows)
     head = [say("range"), *(["pid"] if several else []), say("count"), say("total ms")]
-    head += [say("wall %") if nested else say("share %"), say("self ms"), say("avg ms"), "GPU ms"]
+    head += [
+        say("wall %") if nested else say("share %"),
+        say("self ms"),
+        say("avg ms"),
+        *(["GPU ms"] if device else []),
+    ]
     cells = [
         [
             e(f"{r.domain}:{r.name}" if r.domain else r.name, LONGEST_NAME),
             *([str(r.process)] if several else []),
             *(text.count(r.instances), text.ms(r.total_ns), text.share(r.percent_of_wall if nested else r.share)),
-            *(text.ms(r.self_ns), text.ms(r.avg_ns), text.ms(r.gpu_ns)),
+            *(text.ms(r.self_ns), text.ms(r.avg_ns), *([text.ms(r.gpu_ns)] if device else [])),
         ]
         for r in rows[:ROWS]
     ]
