@@ -11,6 +11,7 @@ import pytest
 import samples
 
 from unstall import errors, model
+from unstall.commands.report import Seen, rendered
 from unstall.report import outputs
 from unstall.report.json import from_json, schema, schema_text, to_json
 from unstall.report.markdown import code, prose, to_markdown
@@ -106,16 +107,16 @@ def test_what_is_no_report_is_said(data: bytes, error: type[errors.UnstallError]
 
 def test_outputs_are_found_in_the_package() -> None:
     names = [output.name for output in outputs()]
-    assert {"json", "markdown"} <= set(names)
+    assert {"html", "json", "markdown"} <= set(names)
     assert names == sorted(set(names))
     for output in outputs():
         assert output.help and output.help[0].islower(), "reads as: Write HELP"
-        assert output.render([samples.full_report()])
+        assert output.stream or rendered(output, [Seen(samples.full_report())])
 
 
 def test_several_reports_are_json_lines() -> None:
-    render = next(o for o in outputs() if o.name == "json").render
-    lines = bytes(render([samples.full_report(), samples.full_report()])).splitlines()
+    output = next(o for o in outputs() if o.name == "json")
+    lines = bytes(rendered(output, [Seen(samples.full_report()), Seen(samples.full_report())])).splitlines()
     assert [json.loads(line)["schema_version"] for line in lines] == [1, 1]
 
 

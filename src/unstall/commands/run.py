@@ -96,6 +96,9 @@ def _report(sqlite: Path, targets: dict[str, str], page: bool, **how: Any) -> No
     except UnstallError as error:
         _say(str(error))
         return
+    except Exception as error:
+        _say(f"internal error while reporting: {type(error).__name__}: {error}. The capture is kept: {sqlite}")
+        return
     if page:
         _leave_page(seen, sqlite.parent / PAGE)
 

@@ -80,8 +80,11 @@ def tables(report: Report, say: Say, most: int) -> list[Table]:
 
 def named(name: str, short: str | None = None, tag: str = "") -> Name:
     """A name as a cell may show it: no control character acts, no length breaks the page."""
-    safe = text.visible(name)
-    shown = text.shorten(text.visible(short if short is not None else name), LONGEST_SHOWN)
+    short = name if short is None else short
+    safe, shown = (
+        text.visible(text.shorten(whole, LONGEST_FULL)) for whole in (name, short)
+    )  # cut first: it is quicker
+    shown = text.shorten(shown, LONGEST_SHOWN)
     return Name(shown, text.shorten(safe, LONGEST_FULL) if safe != shown else "", tag)
 
 

@@ -129,8 +129,8 @@ def view(report: Report, say: Say) -> View:
         cards=[_numbered(card, n) for n, card in enumerate(cards, 1)],
         side=[_card(report, f, i, say) for i, f in enumerate(report.findings) if not f.main],
         checked="findings" not in {c.strip() for item in report.not_checked for c in item.code.split(",")},
-        warnings=[(w.code, _safe(w.text)) for w in report.warnings],
-        not_checked=[(code, _safe(reason)) for code, reason in words.not_checked(report)],
+        warnings=[(_name(w.code), _safe(w.text)) for w in report.warnings],
+        not_checked=[(_name(code), _safe(reason)) for code, reason in words.not_checked(report)],
         about=list(_about(report, say)),
         has_device=words.has_device(report),
         samples={s.key: {"ns": s.plot.samples_ns, "n": s.plot.numbers} for s in steps if s.plot},
@@ -288,7 +288,7 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
     return Card(
         index=index,
         number=0,
-        code=finding.code,
+        code=_name(finding.code),
         title=_safe(finding.title),
         confidence=say(finding.confidence),
         level=finding.confidence,
@@ -308,7 +308,7 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         safety_label=say(finding.fix.safety),
         commands=_commands(finding),
         next_limit=_safe(finding.next_limit),
-        overlaps=finding.overlaps,
+        overlaps=[_name(code) for code in finding.overlaps],
         category=CATEGORY_OF.get(finding.code, "unknown"),
     )
 
