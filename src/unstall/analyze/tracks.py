@@ -13,18 +13,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from unstall.analyze import intervals
 from unstall.analyze.lanes import lanes
 from unstall.model import Analysis, Profile, StepTable, Track
 
 PUSH_POP = "push_pop"
 _VERSION = re.compile(r"_v\d+$")
+BUSY = "GPU busy [%]"
+BUSY_POINTS, LEAST_BUSY_NS = 20_000, 10_000
+"""Stretches over which the GPU's work is averaged, and the shortest: a few kernels long."""
 COLUMNS = ("start", "end", "name", "lane", "link", "table", "row", "chain")
 
 
 def tracks(analysis: Analysis) -> Iterator[Track]:
     """Every track of the capture that has rows: steps, threads, streams, counters."""
     who = _Who.of(analysis.profile)
-    parts = (_steps(analysis.steps), _threads(analysis.profile), _streams(analysis), _counters(analysis.profile))
+    parts = (_steps(analysis.steps), _threads(analysis.profile), _streams(analysis), _counters(analysis))
     for part in parts:
         for track in part:
             if track.frame.height:
@@ -147,12 +151,29 @@ def _device_names(table: str, source: pl.DataFrame, row: pl.Series) -> pl.Series
     return source[row].select(name=pl.format("CUDA graph {}", pl.col("graph").fill_null(0)))["name"]
 
 
-def _counters(profile: Profile) -> Iterator[Track]:
+def _counters(analysis: Analysis) -> Iterator[Track]:
+    yield from _busy(analysis)
+    profile = analysis.profile
     if profile.gpu_metrics is None:
         return
     for (device, name), rows in profile.gpu_metrics.group_by("device", "name", maintain_order=True):
         frame = rows.select("time", "value").drop_nulls().sort("time")
         yield Track("counter", -1, frame, device=None if device is None else int(device), label=str(name))
+
+
+def _busy(analysis: Analysis) -> Iterator[Track]:
+    """How much of its time each GPU works, all processes together."""
+    for (device,), rows in analysis.ops.group_by("device", maintain_order=True):
+        union = intervals.union(rows["start"].to_numpy(), rows["end"].to_numpy())
+        if not len(union[0]):
+            continue
+        begin, end = int(union[0][0]), int(union[1][-1])
+        width = max((end - begin) // BUSY_POINTS, LEAST_BUSY_NS)
+        time = np.arange(begin, end + width, width)
+        value = intervals.covered(union, time, time + width) * (100 / width)
+        changes = np.flatnonzero(np.diff(value, prepend=-1.0))
+        frame = pl.DataFrame({"time": time[changes], "value": value[changes]})
+        yield Track("counter", -1, frame, device=None if device is None else int(device), label=BUSY)
 
 
 def _events(rows: pl.DataFrame, table: str) -> pl.DataFrame:
