@@ -24,15 +24,20 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "errors": set(),
     "lang": {"model"},
     "_version": set(),
+    "memory": set(),
     "diagnose": {"model", "errors", "analyze", "lang"},
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
-    "load": {"model", "errors", "_version", "analyze", "nsys"},
+    "analyze": {"model", "errors", "memory"},
+    "load": {"model", "errors", "memory", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
+    "kernel": {"model", "errors", "lang", "nsys", "diagnose"},
     "trial": {"model", "errors", "instrument", "collect", "fix"},
     "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
     "nsys": {"errors"},
     "compare": {"model", "errors", "lang", "stats"},
     "stats": set(),
+    "packets": set(),
+    "report": {"model", "errors", "lang", "_version", "packets"},  # packets lays out bytes; what they say is report's
     # a report a rank through the same pipeline, merged and shown
     "ranks": {"model", "errors", "lang", "_version", "analyze", "pipeline", "report"},
     "__init__": EVERYBODY,
