@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "memory": set(),
     "diagnose": {"model", "errors", "analyze", "lang"},
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
-    "analyze": {"model", "errors", "memory"},
+    "analyze": {"model", "errors", "memory", "_version"},
     "load": {"model", "errors", "memory", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
     "kernel": {"model", "errors", "lang", "nsys", "diagnose"},
