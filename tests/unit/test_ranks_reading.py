@@ -192,7 +192,8 @@ def test_a_script_without_a_guard_may_use_it(tmp_path: Path) -> None:
     Job(ranks=2, steps=12).write(tmp_path / "job")
     script = tmp_path / "script.py"
     script.write_text(
-        f"import unstall\nr = unstall.ranks([{str(tmp_path / 'job')!r}], workers=2, cache=False)\nprint(len(r.ranks.ranks))"
+        f"import unstall\nmerged = unstall.ranks([{str(tmp_path / 'job')!r}], workers=2, cache=False).ranks\n"
+        "print(len(merged.ranks))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert done.stdout == "2\n" and done.stderr == ""

@@ -49,7 +49,7 @@ class _Job:
 
     def read(self, files: Sequence[str]) -> Iterator[FileSummary]:
         left = list(reversed(files))
-        completed = self._distributed.as_completed()
+        completed = self._distributed.as_completed(loop=self._client.loop)
         while left or self._open:
             for name in [left.pop() for _ in range(min(len(left), self._room()))]:
                 future = self._submit(name)
@@ -58,7 +58,7 @@ class _Job:
             yield from self._finished(completed)
             if time.monotonic() - self._progress > self._patience:
                 yield from self._given_up()
-                completed = self._distributed.as_completed()
+                completed = self._distributed.as_completed(loop=self._client.loop)
 
     def _room(self) -> int:
         threads = sum(self._client.nthreads().values())
