@@ -234,6 +234,57 @@ def try_(
     )
 
 
+class _KernelCommand(TyperCommand):
+    """``kernel``: everything behind ``--`` is the program; before it, options and the kernel's name in any order."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta["program"] = args[at + 1 :]
+        parsed: list[str] = super().parse_args(ctx, args[:at])
+        return parsed
+
+
+@app.command("kernel", cls=_KernelCommand)
+def kernel(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME] -- PROGRAM …", help="A kernel (regex); without it, the one that matters."),
+    ] = None,
+    *,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="P", help="Choose the kernel from it; else a quick capture.")
+    ] = None,
+    skip: Annotated[
+        int | None, typer.Option("--skip", min=0, metavar="N", help="Launches of it left out first.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="Launches measured [3].")] = None,
+    inside: Annotated[
+        str | None, typer.Option("--range", metavar="NAME", help="Only launches inside this NVTX range (push/pop).")
+    ] = None,
+    keep_running: Annotated[
+        bool, typer.Option("--keep-running", help="Let the program run to its end after the measurement.")
+    ] = False,
+    read: Annotated[
+        str | None, typer.Option("--read", metavar="CSV", help="Judge what ncu --csv printed; runs nothing.")
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Keep what ncu measured, for --read.")
+    ] = None,
+    json: Json = None,
+    lang: Lang = "en",
+) -> None:
+    """Say why a kernel is slow, with Nsight Compute: the one named, or the one that matters."""
+    from unstall.commands import kernel as implementation
+
+    raise typer.Exit(
+        implementation.run(
+            ctx.meta["program"], name=name, profile=profile, skip=skip, count=count, inside=inside,
+            keep_running=keep_running, read=read, csv=csv, json=json, language=lang,
+        )
+    )  # fmt: skip
+
+
 @app.command()
 def fix(
     script: Annotated[str, typer.Argument(metavar="TRAIN.py", help="The script to mend.")],

@@ -69,7 +69,7 @@ def peaks(gpus: pl.DataFrame | None, device: int | None) -> Peaks:
     if rows is None or not rows.height:
         return _UNKNOWN[8]
     name = str(rows["name"][0] or "")
-    found = next((p for pattern, p in _TABLE if re.search(pattern, name)), None)
+    found = named(name)
     if found is not None:
         return found
     major = rows["compute_major"][0]
@@ -81,3 +81,8 @@ def name_of(gpus: pl.DataFrame | None, device: int | None) -> str:
     rows = None if gpus is None or device is None else gpus.filter(pl.col("device") == device)
     name = None if rows is None or not rows.height else rows["name"][0]
     return str(name) if name else "the GPU"
+
+
+def named(name: str) -> Peaks | None:
+    """The peaks of a product by its name; ``None`` where it is not in the table."""
+    return next((p for pattern, p in _TABLE if re.search(pattern, name)), None)
