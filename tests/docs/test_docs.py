@@ -139,11 +139,14 @@ def _quietly(*arguments: str) -> int:
     return 0
 
 
-@pytest.mark.parametrize("block", blocks("sh", "bash", ""), ids=lambda b: b.name)
+SHELL = [
+    b for b in blocks("sh", "bash", "") if b.language or re.search(r"^(unstall|nsys|make)\b", b.text, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("block", SHELL, ids=lambda b: b.name)
 def test_shell_is_shell(block: Block) -> None:
-    """Words in capitals, ellipses and trailing dots stand for something; quotes, pipes and loops must be right."""
-    if block.language == "" and not re.search(r"^\s*(unstall|nsys|make|torchrun|pip)\b", block.text, re.MULTILINE):
-        pytest.skip("a drawing, not a command")
+    """Words in capitals and ellipses stand for something; quotes, pipes and loops must be right."""
     done = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -220,3 +223,23 @@ def test_variables_of_ours_are_documented() -> None:
     named = {v for page in PAGES for v in re.findall(r"\bUNSTALL_[A-Z_]+\b", page.read_text(encoding="utf-8"))}
     source = "\n".join(p.read_text() for d in ("src", "tests") for p in (ROOT / d).rglob("*.py"))
     assert [v for v in named if f'"{v}"' not in source] == []
+
+
+def test_remedies_of_the_page_are_those_there_are() -> None:
+    from unstall.fix.remedy import remedies
+
+    text = (ROOT / "docs/try-and-fix.md").read_text()
+    named = set(re.findall(r"^\| `(\w[\w-]*)` \|", text, re.MULTILINE)) - {"equal", "agree", "differ", "unknown"}
+    assert named and named <= {r.name for r in remedies()}
+
+
+def test_error_codes_and_findings_named_exist() -> None:
+    """Codes in back quotes that look like a finding's are one, or a warning's that the code says."""
+    from unstall.diagnose import registry
+
+    text = (ROOT / "docs/findings/index.md").read_text()
+    assert set(re.findall(r"^\| \[([\w-]+)\]", text, re.MULTILINE)) == {r.code for r in registry.rules()}
+    source = "\n".join(p.read_text() for p in (ROOT / "src").rglob("*.py"))
+    warnings = (ROOT / "docs/compare.md").read_text().partition("## Warnings")[2].partition("## What moved")[0]
+    codes = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", warnings)
+    assert len(codes) > 15 and [c for c in codes if f'"{c}"' not in source] == []

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
@@ -21,6 +21,7 @@ FOLDER = Path("docs") / "commands"
 MORE = {  # what else there is to read, beside docs/
     "baseline": "[compare](../compare.md)", "compare": "[compare](../compare.md)",
     "doctor": "[collecting](../collecting.md)", "explain": "[findings](../findings/index.md)",
+    "kernel": "[compute-bound](../findings/compute-bound.md)", "ranks": "[many ranks](../collecting.md#many-ranks)",
     "fix": "[try and fix](../try-and-fix.md)", "redact": "[privacy](../privacy.md)",
     "report": "[what the numbers mean](../numbers.md), [JSON schema](../report.schema.json)",
     "run": "[collecting](../collecting.md)", "try": "[try and fix](../try-and-fix.md)",
@@ -65,7 +66,8 @@ def _commands(told: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _described(name: str, call: Callable[..., Any]) -> Iterator[str]:
-    rows = [_Parameter(p) for p in inspect.signature(call, eval_str=True).parameters.values()]
+    told = inspect.signature(call, eval_str=True).parameters.values()
+    rows = [_Parameter(p) for p in told if get_origin(p.annotation) is Annotated]  # not typer's own context
     arguments = [row for row in rows if row.argument]
     options = [row for row in rows if not row.argument]
     usage = " ".join(["unstall", name, *(["[OPTIONS]"] if options else []), *(a.use for a in arguments)])
