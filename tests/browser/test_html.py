@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from driver import Browser, Page
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
@@ -25,7 +26,7 @@ from unstall.pipeline import examine
 from unstall.report.html import comparison_to_html, to_html
 from unstall.report.html.comparison import Side
 from unstall.report.html.page import LARGEST, embedded
-from unstall.report.html.texts import TEXTS
+from unstall.report.html.texts import TEXTS, TIMELINE
 
 DATA = Path(__file__).parents[1] / "data"
 CAPTURES = sorted(path.name.partition(".")[0] for path in DATA.glob("*.sqlite.xz"))
@@ -166,6 +167,14 @@ def test_a_finding_leads_to_its_evidence_in_the_timeline(page: Page) -> None:
     assert page.until(f"{box}.top >= 0 && {box}.top < innerHeight"), "it is in sight"
 
 
+def test_the_timeline_speaks_the_page_s_language(page: Page) -> None:
+    texts: dict[str, str] = page.evaluate("UnstallTimeline.TEXTS")
+    korean = TIMELINE["ko"]
+    assert set(korean) == set(texts)
+    for key, english in texts.items():
+        assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", korean[key])), key
+
+
 # -- how it looks -----------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +276,7 @@ def test_the_policy_stops_what_slips_through(browser: Browser) -> None:
     assert all(rule in said for rule in ("img-src", "script-src")), "both were refused, and the console says so"
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
         st.text() | st.integers(-(2**53), 2**53), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from unstall.report import text
 from unstall.report.html import comparison as comparing
 from unstall.report.html.tables import tables
-from unstall.report.html.texts import Say, speaker
+from unstall.report.html.texts import TIMELINE, Say, speaker
 from unstall.report.html.view import file_name, view
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LARGEST = 8_000_000
 ROWS = (1000, 200, 40)
 """Rows of a table: as many as anybody scrolls through, then what a page of hostile names leaves room for."""
-TIMELINE = ("timeline.css", "timeline.js")
+VIEWER = ("timeline.css", "timeline.js")
 
 
 def report(shown: Report, timeline: Any, language: str | None = None) -> str:
@@ -75,8 +75,8 @@ def embedded(data: Any) -> Markup:
 
 def _page(template: str, language: str, title: str, version: str, **context: Any) -> str:
     with_timeline = bool(context.get("timeline"))
-    style = _asset("page.css") + (_shared(TIMELINE[0]) if with_timeline else "")
-    scripts = [_shared(TIMELINE[1])] if with_timeline else []
+    style = _asset("page.css") + (_shared(VIEWER[0]) if with_timeline else "")
+    scripts = [_shared(VIEWER[1])] if with_timeline else []
     scripts = [_early(), *scripts, _asset("page.js")]
     return _environment().get_template(template).render(
         say=speaker(language), language=language, title=title, version=version, policy=_policy([style], scripts),
@@ -85,10 +85,10 @@ def _page(template: str, language: str, title: str, version: str, **context: Any
     )  # fmt: skip
 
 
-def _script_words(say: Say) -> dict[str, str]:
-    """What the script says itself; ``{…}`` in it are filled in there."""
+def _script_words(say: Say) -> dict[str, Any]:
+    """What the script and the timeline say themselves; ``{…}`` in it are filled in there."""
     wanted = ("show_all", "show_less", "matches", "no_match", "plot_step")
-    return {key: say.texts[key] for key in wanted}
+    return {**{key: say.texts[key] for key in wanted}, "timeline": TIMELINE.get(say.language, {})}
 
 
 def _policy(styles: list[str], scripts: list[str]) -> str:

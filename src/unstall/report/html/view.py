@@ -111,7 +111,6 @@ class View:
     not_checked: Pairs
     about: Pairs
     has_device: bool
-    comparison: Any = None
     samples: dict[str, Any] = field(default_factory=dict)
 
 

@@ -14,8 +14,8 @@
 
   function mountTimeline() {
     if (!events || !window.UnstallTimeline) return;
-    const texts = window.UnstallTimeline.TEXTS && root.lang !== "en" ? words.timeline : undefined;
-    view = window.UnstallTimeline.mount($("#timeline-view"), events, { theme: root.dataset.theme, texts });
+    const options = { theme: root.dataset.theme, texts: words.timeline };
+    view = window.UnstallTimeline.mount($("#timeline-view"), events, options);
     window.unstallTimeline = view;
   }
 
