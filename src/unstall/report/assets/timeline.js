@@ -13,7 +13,7 @@
   const TEXTS = {
     title: "Timeline of the capture",
     search: "Search names",
-    next: "Next hit", previous: "Previous hit", hits: "{i} of {n}", no_hits: "no hit",
+    next: "Next hit", previous: "Previous hit", hits: "{i} of {n}", found: "{n} found", no_hits: "none found",
     zoom_in: "Zoom in", zoom_out: "Zoom out", home: "Step", whole: "Whole run", help: "Keys",
     home_title: "The typical step", whole_title: "The whole capture",
     overview: "Whole capture; drag to move",
@@ -123,6 +123,8 @@
     const bare = name.replace(/^void\s+/, "");
     const cut = bare.search(/[<(]/);
     const base = (cut > 0 ? bare.slice(0, cut) : bare).split("::").pop() || bare;
+    const inner = /^[Kk]ernel\d*$/.test(base) && /^<\s*([\w:]+)/.exec(bare.slice(cut));  // CUTLASS: Kernel2<what it is>
+    if (inner) return inner[1].split("::").pop();
     const applied = cut > 0 && /(?:CUDAFunctor_(\w+)|(?!Binary|Unary)\b(\w+?)(?:Functor|CUDAKernelImpl|_kernel_cuda|_kernel_impl)\b)/.exec(bare.slice(cut));
     return applied ? `${base} · ${applied[1] || applied[2]}` : base;
   }
@@ -507,7 +509,7 @@
     eachStep(t, act) {
       let i = above(t.end, this.a, 0, t.n);
       const last = above(t.start, this.b, i, t.n);
-      if (last - i > this.w / 6) return;
+      if (last - i > this.w / 14) return;
       for (; i < last; i++) act(i, this.x(t.start[i]), this.x(t.end[i]));
     }
 
@@ -1076,7 +1078,8 @@
 
     showHits(wanted) {
       const n = this.found ? this.found.length : 0;
-      this.hitsText.textContent = !wanted ? "" : n ? this.say("hits", { i: count(this.current + 1), n: count(n) }) : this.say("no_hits");
+      this.hitsText.textContent = !wanted ? "" : !n ? this.say("no_hits") :
+        this.current < 0 ? this.say("found", { n: count(n) }) : this.say("hits", { i: count(this.current + 1), n: count(n) });
     }
 
     next() { this.step(1); }
