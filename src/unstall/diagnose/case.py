@@ -21,6 +21,7 @@ from unstall.analyze.intervals import NOTHING, Union
 from unstall.analyze.replay import Change, Prediction, Replay
 from unstall.diagnose import gpus
 from unstall.diagnose.events import call_kinds, longer_than, some_of, spans, with_facts
+from unstall.diagnose.frameworks import Framework, recognised
 from unstall.diagnose.places import Places
 from unstall.model import Analysis, StepTable
 
@@ -31,6 +32,7 @@ parameters stays below 1 ms."""
 LEAD_IN_NS = 100_000
 """At most this much host time before a call is taken for its own preparation (dispatch, allocation from the cache)."""
 SLEEP = r"(?i)sleep"
+NAMES = 500  # distinct ones looked at: enough to tell a framework by
 
 
 class Case(Places):
@@ -45,15 +47,14 @@ class Case(Places):
         return gpus.name_of(self.profile.gpus, self.device)
 
     @cached_property
-    def framework(self) -> str:
-        """``pytorch``, ``jax`` or ``cuda``: whose terms a remedy is given in."""
-        names = " ".join(self.ops["name"].unique().drop_nulls().to_list()[:500])
-        if "at::" in names or "c10::" in names:
-            return "pytorch"
-        if "fusion" in names or "xla" in names.lower():
-            return "jax"
+    def framework(self) -> Framework:
+        """Whose terms a remedy is given in."""
+        names = self.ops["name"].unique().drop_nulls().to_list()[:NAMES]
+        if self.analysis.ranges is not None:
+            own = self.analysis.ranges.filter(pl.col("process") == self.process)
+            names += [n for c in ("family", "domain") for n in own[c].cast(pl.String).unique().to_list()[:NAMES] if n]
         process = next((p.name for p in self.analysis.report.profile.processes if p.process == self.pid), "")
-        return "cuda" if self.ops.height and "python" not in process.lower() else "pytorch"
+        return recognised(names, process, works=bool(self.ops.height))
 
     @cached_property
     def ops(self) -> pl.DataFrame:

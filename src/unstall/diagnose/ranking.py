@@ -30,6 +30,7 @@ from unstall.analyze.replay import Prediction
 from unstall.analyze.steps import confidence
 from unstall.diagnose import texts
 from unstall.diagnose.case import Case
+from unstall.diagnose.frameworks import worded
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.registry import Rule
 from unstall.lang import speaker
@@ -54,8 +55,8 @@ GENERAL = {"launch-bound": 2, "blocking-sync": 1}
 """Findings whose remedy hides other causes, and how general they are."""
 GIVES_WAY = 0.5
 COMES_FIRST = 0.25
-"""Share of the gain from which a remedy that is needed beforehand is told first. Measured: waits that brought 9 % of what
-a graph would (a step that launching limits either way) must not lead, waits that brought 36 % were the fault."""
+"""Share of the gain from which a remedy that is needed beforehand is told first. Measured: waits that brought 9 % of
+what a graph would (a step that launching limits either way) must not lead, waits that brought 36 % were the fault."""
 COMMON = 0.25
 """Share of the smaller one that two findings must have in common to be called overlapping."""
 _LEVELS = ("low", "medium", "high")
@@ -104,11 +105,17 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         predicted_speedup=None if predicted is None else 1.0 / (1.0 - min(gain, 0.999)),
         confidence=_confidence(case, hit, predicted),
         evidence=_evidence(told, case, hit),
-        fix=texts.fix_text(told.fixes[hit.fix] if hit.fix else told.fix, case.framework, facts),
+        fix=texts.fix_text(_fix(rule, case, hit, told), case.framework, facts),
         next_limit=_next(case, hit, predicted),
         main=not hit.side_note and gain >= NOISE,
     )
     return Ranked(made, hit, gain, rule.on_host)
+
+
+def _fix(rule: Rule, case: Case, hit: Hit, told: texts.Texts) -> texts.Fix:
+    """The remedy that the hit names, in the words of the program's framework."""
+    fix = told.fixes[hit.fix] if hit.fix else told.fix
+    return worded(fix, case.framework, rule.code, hit.fix, case.language)
 
 
 def _predicted(case: Case, hit: Hit) -> Prediction | None:

@@ -32,8 +32,8 @@ class Fix:
     patch: str | None = None
 
     def text(self, framework: str) -> str:
-        """The remedy for ``pytorch``, ``jax`` or ``cuda``."""
-        return {"jax": self.jax, "cuda": self.cuda}.get(framework) or self.pytorch
+        """The remedy for ``pytorch``, ``jax``, ``cupy`` (see :mod:`.frameworks`) or ``cuda``."""
+        return {"jax": self.jax, "cuda": self.cuda, "cupy": self.cuda}.get(framework) or self.pytorch
 
 
 @dataclass(frozen=True)
