@@ -7,12 +7,11 @@ baseline is one), or whatever ``unstall report`` reads.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, emitting, write
+from unstall.commands.files import STDOUT, check, emit, emitting, say, write
 from unstall.errors import NotAProfile, UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def save(profile: str, output: str, *, force: bool, step: str | None, cache: boo
         raise UsageError(profile, "no steady steps in it, so it can be no baseline", "Name its steps with --step REGEX")
     write(output, to_json(slim(report), indent=1) + b"\n")
     steps = max(len(row.samples_ns) for row in report.steps)
-    print(f"{output}: baseline of {steps} steady steps, from {Path(profile).name}", file=sys.stderr)
+    say(f"{output}: baseline of {steps} steady steps, from {Path(profile).name}")
 
 
 def read_side(path: str, *, step: str | None = None, cache: bool = True, language: str = "en") -> Report:
@@ -177,4 +176,4 @@ def _hold(gates: list[Expression], before: Report, after: Report, comparison: Co
     gate.check(gates, side, comparison, {rule.code for rule in rules()})
     unsure = comparison.verdict == "inconclusive"
     passed = "not proven slower, for the comparison is inconclusive" if unsure else comparison.verdict
-    print(f"unstall: gate passed: {passed} ({gate.summary(comparison)})", file=sys.stderr)
+    say(f"unstall: gate passed: {passed} ({gate.summary(comparison)})")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from unstall import demo
 from unstall.commands import report as report_command
-from unstall.commands.files import STDOUT, emitting
+from unstall.commands.files import STDOUT, emitting, say
 from unstall.errors import UnstallError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _command() -> str:
 
 
 def _progress(line: str) -> None:
-    print(f"unstall: {line}", file=sys.stderr, flush=True)
+    say(f"unstall: {line}")
 
 
 def _say(words: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 
-from unstall.commands.files import STDOUT, emit, write
+from unstall.commands.files import STDOUT, emit, emit_text, write
 
 
 def run(json_file: str | None, *, language: str = "en") -> None:
@@ -20,4 +20,4 @@ def run(json_file: str | None, *, language: str = "en") -> None:
         return
     if json_file:
         write(json_file, record.to_json())
-    emit(render(record, min(100, shutil.get_terminal_size((100, 24)).columns)))
+    emit_text(render(record, min(100, shutil.get_terminal_size((100, 24)).columns)))

@@ -64,6 +64,20 @@ def emit(content: str | bytes) -> None:
         out.write(content.encode() if isinstance(content, str) else content)
 
 
+def emit_text(text: str) -> None:
+    """Write text for people to standard output: what a terminal would act on in it is shown instead."""
+    from unstall.report.text import visible
+
+    emit("\n".join(map(visible, text.split("\n"))))
+
+
+def say(line: str) -> None:
+    """One line on standard error, whatever is in it."""
+    from unstall.report.text import visible
+
+    print(visible(line), file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def streaming(target: str) -> Iterator[BinaryIO]:
     """Bytes to standard output or into a file, as they come."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, write
+from unstall.commands.files import STDOUT, check, emit, say, write
 
 if TYPE_CHECKING:
     from unstall.fix.patching import Change, Patch
@@ -73,7 +73,7 @@ def _show(patch: Patch, json: str | None) -> None:
         emit(patch.diff)
     sys.stdout.flush()
     for line in _words(patch):
-        print(line, file=sys.stderr)
+        say(line)
 
 
 def _words(patch: Patch) -> list[str]:

@@ -8,14 +8,13 @@ its own, as under ``unstall run``.
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, write
+from unstall.commands.files import STDOUT, check, emit, emit_text, say, write
 from unstall.errors import CollectionFailed, UnstallError, UsageError
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def _show(report: KernelReport, json: str | None) -> None:
         encoded = msgspec.json.format(msgspec.json.encode(report)) + b"\n"
         emit(encoded) if json == STDOUT else write(json, encoded)
     if json != STDOUT:
-        emit(render(report, shutil.get_terminal_size((100, 24)).columns))
+        emit_text(render(report, shutil.get_terminal_size((100, 24)).columns))
 
 
 def _end(report: KernelReport, command: Sequence[str]) -> int:
@@ -148,4 +147,4 @@ def _end(report: KernelReport, command: Sequence[str]) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"unstall: {line}", file=sys.stderr, flush=True)
+    say(f"unstall: {line}")

@@ -7,11 +7,10 @@ error. One rank that cannot be read is a line of the report; none that can is an
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, emitting, write
+from unstall.commands.files import STDOUT, check, emit, emitting, say, write
 from unstall.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,4 +77,4 @@ def _check(wanted: dict[str, str], places: Sequence[str]) -> None:
 
 
 def _say(line: str) -> None:
-    print(f"unstall: {line}", file=sys.stderr, flush=True)
+    say(f"unstall: {line}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unstall.commands.files import emit
+from unstall.commands.files import emit_text
 
 
 def run(profile: str, output: str, *, force: bool) -> None:
@@ -15,4 +15,4 @@ def run(profile: str, output: str, *, force: bool) -> None:
     from unstall.collect.redact import redact
 
     found = redact(Path(profile), Path(output), force=force)
-    emit(f"{output}: taken out {found.text}; checked that none of it is left.\n")
+    emit_text(f"{output}: taken out {found.text}; checked that none of it is left.\n")

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unstall.commands.files import STDOUT
+from unstall.commands.files import STDOUT, say
 from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _where(capture: Capture) -> None:
 
 
 def _say(line: str) -> None:
-    print(f"unstall: {line}", file=sys.stderr, flush=True)
+    say(f"unstall: {line}")
 
 
 @contextmanager

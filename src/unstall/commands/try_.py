@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, write
+from unstall.commands.files import STDOUT, check, emit, emit_text, write
 from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _show(outcome: Outcome, json: str | None) -> None:
         encoded = msgspec.json.format(msgspec.json.encode(outcome)) + b"\n"
         emit(encoded) if json == STDOUT else write(json, encoded)
     if json != STDOUT:
-        emit(render(outcome, shutil.get_terminal_size((100, 24)).columns))
+        emit_text(render(outcome, shutil.get_terminal_size((100, 24)).columns))
 
 
 def _say(line: str) -> None:
