@@ -96,6 +96,10 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
 
+    def forget(self, page: Page) -> None:
+        """Take no more events for a page."""
+        self._pages.pop(page.session, None)
+
     def wait(self, until: float) -> None:
         """Take one event, or let the time pass."""
         self._read(until)
@@ -245,3 +249,8 @@ class Page:
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=full)
         Path(path).write_bytes(base64.b64decode(shot["data"]))
         return Path(path)
+
+    def close(self) -> None:
+        """Close the tab."""
+        self.send("Page.close")
+        self.browser.forget(self)

@@ -386,6 +386,7 @@
       this.root.style.setProperty("--ut-left", `${this.left}px`);
       this.w = Math.max(this.body.clientWidth - this.left, 50);
       this.h = this.body.clientHeight;
+      if (this.a !== undefined) this.k = this.w / (this.b - this.a);
       this.dpr = Math.min(window.devicePixelRatio || 1, 2);
       this.size(this.canvas, this.w, this.h);
       this.size(this.top, this.left + this.w, RULER + MAP);
@@ -419,6 +420,7 @@
       a = Math.min(Math.max(a, low), high - span);
       this.a = a;
       this.b = a + span;
+      this.k = this.w / span;
       this.dirty();
     }
 
@@ -470,7 +472,6 @@
     draw() {
       if (this.a === undefined || this.gone) return;
       const began = performance.now();
-      this.k = this.w / (this.b - this.a);
       const c = this.canvas.getContext("2d");
       c.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
       c.fillStyle = this.palette.css("bg");
