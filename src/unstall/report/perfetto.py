@@ -123,4 +123,4 @@ def _rank(track: Track) -> int:
     return RANKS.index(track.kind) if track.kind in RANKS else len(RANKS)
 
 
-OUTPUT = Output(name="perfetto", help="Write a trace for ui.perfetto.dev", stream=write)
+OUTPUT = Output(name="perfetto", help="a trace of every event, for ui.perfetto.dev", stream=write)

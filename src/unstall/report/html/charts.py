@@ -79,7 +79,7 @@ class Plot:
     low: float
     ticks: list[tuple[float, str]]
     thinned: bool
-    over: bool
+    over: bool  # of the steady ones: warm-up is expected to be
     samples_ns: list[int]  # all that are drawn, in order, for whoever points at one
     numbers: list[int]  # which steps these are, from 1
 
@@ -98,7 +98,7 @@ def plot(steps: StepsRow) -> Plot | None:
     return Plot(
         dots[first:], dots[:first], _round(100 * warm / len(everything)), _down(period.median, top),
         _down(period.p90, top), _down(period.p10, top), _ticks(top), len(kept) < len(everything),
-        any(dot.over for dot in dots),
+        any(dot.over for dot in dots[first:]),
         [everything[i] for i in kept], [i + 1 for i in kept],
     )  # fmt: skip
 

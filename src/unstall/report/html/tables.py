@@ -40,13 +40,14 @@ class Name:
 
 @dataclass(frozen=True)
 class Table:
-    """``name`` is the first column's heading; ``rows`` are a name and one cell a column."""
+    """``name`` is the first column's heading; ``rows`` are a name and one cell a column; ``texts``: is it words?"""
 
     key: str
     title: str
     note: str
     name: str
     columns: list[str]
+    texts: list[bool]
     rows: list[tuple[Name, list[Cell]]]
     total: int
 
@@ -94,6 +95,7 @@ def _table(kind: Kind, rows: Sequence[Any] | None, say: Say, most: int) -> Table
     known = [i for i in range(len(kind.columns)) if any(line[i].shown not in ("", text.DASH) for line in cells)]
     return Table(
         kind.key, say(kind.key), say(f"{kind.key}_note"), say(kind.heading), [say(kind.columns[i][0]) for i in known],
+        [all(line[i].value is None for line in cells) for i in known],
         [(kind.label(row), [line[i] for i in known]) for row, line in zip(shown, cells, strict=True)], len(rows or []),
     )  # fmt: skip
 

@@ -372,6 +372,7 @@ TIMELINE: dict[str, dict[str, str]] = {
         "next": "다음 결과",
         "previous": "이전 결과",
         "hits": "{n}개 중 {i}번째",
+        "found": "{n}개 찾음",
         "no_hits": "결과 없음",
         "zoom_in": "확대",
         "zoom_out": "축소",

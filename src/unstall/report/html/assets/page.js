@@ -220,11 +220,17 @@
     });
   }
 
+  function wirePaper() {
+    addEventListener("beforeprint", () => { if (view) view.setTheme("light"); });
+    addEventListener("afterprint", () => { if (view) view.setTheme(root.dataset.theme); });
+  }
+
   mountTimeline();
   wireFindings();
   wireTheme();
   wireBars();
   wirePlots();
   wireTables();
+  wirePaper();
   root.dataset.ready = "true";
 })();
