@@ -103,7 +103,9 @@ MEASURES: dict[str, Callable[[Path], None]] = {
 
 def measure(name: str, path: Path) -> None:
     """One measure in this process; its figures as JSON. Imports are not counted, the interpreter's memory is."""
-    import polars  # noqa: F401
+    from unstall.memory import frugal
+
+    frugal()  # as the commands do
 
     import unstall.pipeline  # noqa: F401
 

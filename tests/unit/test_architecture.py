@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "fix": {"model", "errors", "instrument"},
     "kernel": {"model", "errors", "lang", "nsys", "diagnose"},
     "trial": {"model", "errors", "instrument", "collect", "fix"},
-    "collect": {"model", "errors", "_version", "instrument", "load", "nsys"},
+    "collect": {"model", "errors", "_version", "instrument", "lang", "load", "nsys"},
     "nsys": {"errors"},
     "compare": {"model", "errors", "lang", "stats"},
     "stats": set(),

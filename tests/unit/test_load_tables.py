@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from unstall import memory
 from unstall.load import load, sqlite, tables
 from unstall.load.database import text_of
 from unstall.load.names import Names
@@ -71,11 +72,11 @@ def test_row_ids_far_apart_make_few_slices(export: Path) -> None:
 def test_columns_of_one_value_read_as_any_other(value: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "SMALL", 10)
     frame = pl.DataFrame({"x": pl.int_range(20, eager=True), "y": pl.Series([value] * 20, dtype=pl.Int64)})
-    squeezed = tables.squeeze(frame)
+    squeezed = memory.squeeze(frame)
     assert_frame_equal(squeezed, frame)
     assert_frame_equal(squeezed.filter(pl.col("x") > 17), frame.filter(pl.col("x") > 17))
     assert squeezed["y"].to_numpy().shape == (20,)
-    assert tables.constants(frame) == {"y": value}
+    assert memory.constants(frame) == {"y": value}
 
 
 def test_every_column_of_every_source_is_one_of_ours() -> None:

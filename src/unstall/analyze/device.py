@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze.intervals import Ints, Union, union
+from unstall.memory import squeeze
 from unstall.model import DEVICE_TABLES, Profile
 
 _KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
@@ -84,7 +85,7 @@ def _with_launch(ops: pl.DataFrame, api: pl.DataFrame | None) -> pl.DataFrame:
     hit = (known[row] == wanted) & (wanted >= 0) if len(order) else np.zeros(len(at), np.bool_)
     index = pl.select(pl.when(pl.Series(hit)).then(pl.Series(row))).to_series()
     found = api.select("thread", api_start="start", api_end="end", api_name="name").select(pl.all().gather(index))
-    return ops.hstack(found)
+    return squeeze(ops.hstack(found))
 
 
 def _key(frame: pl.DataFrame, processes: Ints) -> Ints:

@@ -18,6 +18,8 @@ What has no call, no thread or no range is unattributed: the two parts add up to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 
@@ -27,6 +29,8 @@ from unstall.analyze.tree import Axis, Innermost, Mask
 
 BY = pl.Enum(["thread", "time"])
 FAR = np.iinfo(np.int64).max
+PIECE = 1 << 19
+"""Rows summed at once: of millions, only sums are kept."""
 
 
 def attribute(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
@@ -171,9 +175,15 @@ def device_time(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
 
 def _sums(ops: pl.DataFrame, column: str, size: int) -> Ints:
     out = np.zeros(size, np.int64)
-    rows = ops.select(column, "start", "end").filter(pl.col(column).is_not_null())  # whole rows are 120 bytes each
-    np.add.at(out, rows[column].to_numpy(), (rows["end"] - rows["start"]).to_numpy())
+    for rows in _known(ops, column, "start", "end"):
+        np.add.at(out, rows[column].to_numpy(), (rows["end"] - rows["start"]).to_numpy())
     return out
+
+
+def _known(ops: pl.DataFrame, column: str, *others: str) -> Iterator[pl.DataFrame]:
+    """Some columns of the rows where the first is known, a piece at a time: whole rows are 120 bytes each."""
+    for piece in ops.select(column, *others).iter_slices(PIECE):
+        yield piece.filter(pl.col(column).is_not_null())
 
 
 def _first_of_each_call(ops: pl.DataFrame) -> Ints:
@@ -196,12 +206,12 @@ def gpu_span(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
         something was launched); null where nothing was launched inside or the range is not trusted.
     """
     size = len(nested)
-    inside = ops.select("leaf", "start", "end", "process", "correlation").filter(pl.col("leaf").is_not_null())
     first, last, calls = np.full(size, FAR), np.full(size, -1), np.zeros(size, np.int64)
-    leaf = inside["leaf"].to_numpy()
-    np.minimum.at(first, leaf, inside["start"].to_numpy())
-    np.maximum.at(last, leaf, inside["end"].to_numpy())
-    np.add.at(calls, leaf[_first_of_each_call(inside)], 1)
+    for rows in _known(ops, "leaf", "start", "end"):
+        np.minimum.at(first, rows["leaf"].to_numpy(), rows["start"].to_numpy())
+        np.maximum.at(last, rows["leaf"].to_numpy(), rows["end"].to_numpy())
+    inside = ops.select("leaf", "process", "correlation").filter(pl.col("leaf").is_not_null())
+    np.add.at(calls, inside["leaf"].gather(_first_of_each_call(inside)).to_numpy(), 1)
     first, last = nesting.inclusive(nested, first, np.minimum), nesting.inclusive(nested, last, np.maximum)
     parent, calls = nesting.parents_of(nested), nesting.inclusive(nested, calls)
     frame = pl.DataFrame({

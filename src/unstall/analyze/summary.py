@@ -18,13 +18,15 @@ VERSION_SUFFIX = r"_v\d+$"
 """``cudaLaunchKernel_v7000``, ``cudaGraphLaunch_v10000``: the version of the call's own interface. nsys strips four
 digits and leaves five; a reader has no use for either."""
 UNNAMED = "(unnamed)"
+PIECE = 1 << 19
+"""Calls looked up at once: of millions, only sums are kept."""
 
 
 def statistics(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """One row a group, longest total first: ``count``, ``total_ns``, ``avg_ns``, ``median_ns``, ``min_ns``, ``max_ns``,
     ``stddev_ns`` and ``percent`` (of the total of all rows). Rows whose ``end`` is null are left out."""
-    ns = pl.col("end") - pl.col("start")
-    table = frame.select(*keys, "start", "end").filter(pl.col("end").is_not_null()).group_by(*keys).agg(
+    ns = pl.col("ns")
+    table = _took(frame, *keys).group_by(*keys).agg(
         pl.len().cast(pl.Int64).alias("count"), ns.sum().alias("total_ns"), ns.median().alias("median_ns"),
         ns.min().alias("min_ns"), ns.max().alias("max_ns"), ns.std().fill_null(0.0).alias("stddev_ns"),
     )  # fmt: skip
@@ -34,6 +36,12 @@ def statistics(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
         avg_ns=pl.col("total_ns") / pl.col("count"),
         percent=pl.when(whole > 0).then(100.0 * pl.col("total_ns") / whole).otherwise(0.0),
     ).sort("total_ns", *keys, descending=[True, *(False for _ in keys)])
+
+
+def _took(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The keys and ``ns`` of the rows that ended; a filter, which copies what it keeps, only where some did not."""
+    took = frame.select(*keys, ns=pl.col("end") - pl.col("start"))
+    return took.filter(pl.col("ns").is_not_null()) if took["ns"].null_count() else took
 
 
 def kernel_rows(profile: Profile) -> list[KernelRow] | None:
@@ -55,14 +63,21 @@ def call_rows(frame: pl.DataFrame | None, nested: pl.DataFrame | None = None) ->
 def _callers(frame: pl.DataFrame, nested: pl.DataFrame) -> dict[str, list[str]]:
     """Name → families of the innermost ranges of the user in which it was called, most time first."""
     user = nested.filter(pl.col("trusted") & ~pl.col("library"))
-    calls = frame.select("name", "thread", "start", "end")
-    calls = calls.filter(pl.col("thread").is_in(user["thread"].unique().implode()) & pl.col("end").is_not_null())
-    inside = calls.select("name", ns=pl.col("end") - pl.col("start")).with_columns(
-        id=pl.Series(innermost_at(user, calls["thread"].to_numpy(), calls["start"].to_numpy()))
-    )
-    named = inside.join(user.select("id", "family"), on="id").group_by("name", "family").agg(pl.col("ns").sum())
+    parts = [_time_in(user, part) for part in frame.select("name", "thread", "start", "end").iter_slices(PIECE)]
+    if not parts:
+        return {}
+    named = pl.concat(parts).group_by("name", "family").agg(pl.col("ns").sum())
     named = named.select(pl.col("name", "family").cast(pl.String), "ns").sort("ns", "family", descending=[True, False])
     return dict(named.group_by("name", maintain_order=True).agg("family").iter_rows())
+
+
+def _time_in(user: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Time of some calls by ``name`` and ``family`` of the innermost range around them: ``ns``."""
+    calls = calls.filter(pl.col("thread").is_in(user["thread"].unique().implode()) & pl.col("end").is_not_null())
+    inside = calls.select("name", ns=pl.col("end") - pl.col("start")).with_columns(
+        id=pl.Series(innermost_at(user, calls["thread"].to_numpy(), calls["start"].to_numpy()), dtype=pl.Int64)
+    )
+    return inside.join(user.select("id", "family"), on="id").group_by("name", "family").agg(pl.col("ns").sum())
 
 
 def api_rows(profile: Profile, nested: pl.DataFrame | None = None) -> list[CallRow] | None:
@@ -74,10 +89,8 @@ def without_version(api: pl.DataFrame) -> pl.DataFrame:
     """API calls with plain names, worked out once a distinct name."""
     names = api.select(pl.col("name").unique())
     plain = names["name"].cast(pl.String).str.replace(VERSION_SUFFIX, "").cast(pl.Categorical).alias("plain")
-    joined = api.select("start", "end", "thread", "name").join(
-        names.hstack([plain]), on="name", how="left", maintain_order="left"
-    )
-    return joined.drop("name").rename({"plain": "name"})
+    column = api.select("name").join(names.hstack([plain]), on="name", how="left", maintain_order="left")["plain"]
+    return api.select("start", "end", "thread").with_columns(column.alias("name"))
 
 
 def osrt_rows(profile: Profile, nested: pl.DataFrame | None = None) -> list[CallRow] | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unstall.commands.files import STDOUT, check, emit, emitting, place, streaming, write
 from unstall.errors import UsageError
+from unstall.memory import frugal
 
 if TYPE_CHECKING:
     from unstall.model import Analysis, Report, Timeline
@@ -47,6 +48,7 @@ def run(
 
     ``events`` keeps timelines even if none of these outputs wants them, for a caller who writes one more.
     """
+    frugal()
     from unstall.report import outputs
 
     wanted = {output: targets[output.name] for output in outputs() if targets.get(output.name)}

@@ -28,7 +28,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from unstall.load.tables import constants, share_categories
+from unstall.load.tables import share_categories
+from unstall.memory import constants
 from unstall.model import TABLES, Meta, Profile, Report, Warning_
 
 FORMAT = 1

@@ -21,8 +21,9 @@ from unstall.load.database import MAGIC, Database, text_of
 from unstall.load.facts import lost_nvtx, meta_of, nothing_in, read_facts, watched
 from unstall.load.names import Names
 from unstall.load.schema import CODES, SOURCES, SYNC_CALLS, Source
-from unstall.load.tables import NAME, empty, merge, share_categories, squeeze, tidy, time_column
+from unstall.load.tables import NAME, empty, merge, share_categories, tidy, time_column
 from unstall.load.trust import Doubts, as_integers, named, trusted, warnings_of
+from unstall.memory import squeeze
 from unstall.model import DEVICE_TABLES, Profile, Warning_
 
 SLICE_ROWS = 262_144  # of the widest table 40 MB, twice while it is brought into shape

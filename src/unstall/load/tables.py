@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
+from unstall.memory import squeeze
 from unstall.model import TABLES
 
 NAME = pl.Categorical
 PROCESS_MASK = ~0xFFFFFF
-SMALL = 10_000  # rows below which saving memory saves nothing
 
 
 def share_categories() -> None:
@@ -58,25 +58,6 @@ def merge(table: str, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     if order is not None and not frame[order].is_sorted():
         frame = frame.sort(order, maintain_order=True)
     return squeeze(frame)
-
-
-def squeeze(frame: pl.DataFrame) -> pl.DataFrame:
-    """Replace columns that hold one value throughout by that value, which Polars stores once.
-
-    In a long capture of one process that is half the columns (process, device, context, graph node, result …): at ten
-    million rows a few hundred megabytes. A column that is used takes its full form again.
-    """
-    same = constants(frame)
-    return frame.with_columns(pl.lit(v, dtype=pl.Int64).alias(c) for c, v in same.items()) if same else frame
-
-
-def constants(frame: pl.DataFrame) -> dict[str, int | None]:
-    """Columns of numbers that hold one value throughout (or nothing), in a frame large enough to care."""
-    if len(frame) < SMALL:
-        return {}
-    numbers = [c for c, d in frame.schema.items() if d == pl.Int64 and frame[c].null_count() in (0, len(frame))]
-    low, high = (frame.select(f(c) for c in numbers).row(0) for f in (pl.min, pl.max))
-    return {c: v for c, v, w in zip(numbers, low, high, strict=True) if v == w}
 
 
 def from_rows(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
