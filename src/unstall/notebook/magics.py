@@ -74,7 +74,7 @@ class Magics:
         for note in seen.notes:
             print(f"unstall: {note}", file=sys.stderr)
         if seen.report is not None and not asked.quiet:
-            _show(seen.report)
+            getattr(self.shell, "display", _show)(seen.report)
 
     def _check(self, cell: str) -> None:
         """An awaiting cell would need the very loop that waits for this one."""
