@@ -10,8 +10,9 @@ from pathlib import Path
 import fake_nsys
 import pytest
 
-from unstall.collect.doctor import Check, Doctor, doctor, install_nsys, render
+from unstall.collect.doctor import Check, Doctor, doctor, install_nsys
 from unstall.collect.machine import Machine, sampling_of
+from unstall.commands.doctor import render
 from unstall.nsys.discover import Nsys, Place
 
 FILES = {
@@ -159,7 +160,8 @@ def test_lines_fit_and_remedies_stay_in_one_piece(tmp_path: Path) -> None:
 
 def test_this_very_machine_and_nothing_heavy() -> None:
     code = (
-        "import sys; from unstall.collect.doctor import doctor, render; print(render(doctor()))\n"
+        "import sys; from unstall.collect.doctor import doctor; from unstall.commands.doctor import render\n"
+        "print(render(doctor()))\n"
         "heavy = {'torch', 'polars', 'numpy', 'nvtx', 'msgspec', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

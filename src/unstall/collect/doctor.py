@@ -1,7 +1,7 @@
 """What can be collected on this machine, what is missing, and the exact command that brings it.
 
-Comes in: a machine, an environment (replaceable, for tests). Goes out: :class:`Doctor`, a record, and its rendering as
-text or JSON. Never fails and starts nothing heavy: versions come from package metadata, not from importing torch.
+Comes in: a machine, an environment (replaceable, for tests). Goes out: :class:`Doctor`, a record, also as JSON.
+Never fails and starts nothing heavy: versions come from package metadata, not from importing torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from unstall._version import VERSION
 from unstall.collect.machine import Machine, nsys_environment, nvidia_smi, sampling_of
 from unstall.collect.options import LOSES_NEW_NVTX, TRUSTED_SAMPLING
 from unstall.instrument.sink import NEW_PIP_NVTX
+from unstall.lang import speaker
 from unstall.nsys import libraries
 from unstall.nsys.discover import Nsys, Place, find_ncu, find_nsys
 
@@ -36,8 +37,6 @@ INSTALL_NSYS = {
     "suse": "with NVIDIA's CUDA repository enabled: zypper install -y nsight-systems-cli",
     "arch": "pacman -S nsight-systems",
 }
-MARKS: dict[State, str] = {"ok": "ok     ", "limited": "limited", "missing": "missing", "info": "       "}
-COLLECTORS = {"nsys": "nsys", "builtin": "the built-in collector"}
 DOWNLOAD = (
     "download the CLI from https://developer.nvidia.com/nsight-systems and put nsys on the PATH, or set NSYS to it"
 )
@@ -67,6 +66,12 @@ class Doctor:
     collects: list[str] = field(default_factory=list)
     nsys: list[dict[str, Any]] = field(default_factory=list)
     ncu: list[str] = field(default_factory=list)
+
+    def told(self, language: str) -> Doctor:
+        """The record with its texts in ``language``; names and states stay codes."""
+        say = speaker(language).heard
+        checks = [replace(c, text=say(c.text), lost=say(c.lost), remedy=say(c.remedy)) for c in self.checks]
+        return replace(self, checks=checks, collects=[say(what) for what in self.collects])
 
     def to_json(self) -> str:
         """The record as JSON."""
@@ -107,27 +112,6 @@ def doctor(
     record.collector = "nsys" if best is not None and best.complete else "builtin"
     record.collects = _collects(record, machine, package)
     return record
-
-
-def render(record: Doctor, width: int = 100) -> str:
-    """The record for people: one paragraph a check, remedies on lines of their own so that they can be copied."""
-    import textwrap
-
-    def wrap(text: str, indent: str = "") -> list[str]:
-        return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-
-    lines = [*wrap(f"unstall {record.unstall} · Python {record.python}"), *wrap(_system(record)), ""]
-    for check in record.checks:
-        text = check.text + (f" Lost without it: {check.lost}." if check.lost else "")
-        lines += wrap(f"{MARKS[check.state]}  {check.name}: {text}", " " * 9)
-        lines += [f"         → {check.remedy}"] if check.remedy else []
-    lines += ["", *wrap(f"`unstall run` would use {COLLECTORS[record.collector]}.")]
-    lines += wrap("It records here: " + "; ".join(record.collects) + ".")
-    return "\n".join(lines) + "\n"
-
-
-def _system(record: Doctor) -> str:
-    return record.system + (f", inside {record.container}" if record.container else "")
 
 
 def _row(tool: Nsys) -> dict[str, Any]:

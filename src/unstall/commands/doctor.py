@@ -6,18 +6,59 @@ In: where the JSON goes. Out: text on standard output, unless the JSON goes ther
 from __future__ import annotations
 
 import shutil
+from typing import TYPE_CHECKING
 
 from unstall.commands.files import STDOUT, emit, emit_text, write
+from unstall.lang import Speaker, speaker
+
+if TYPE_CHECKING:
+    from unstall.collect.doctor import Check, Doctor
+
+WIDEST = 100
+MARK = 7  # cells
+COLLECTORS = {"nsys": "nsys", "builtin": "the built-in collector"}
 
 
 def run(json_file: str | None, *, language: str = "en") -> None:
     """Look at this machine and say what was found."""
-    from unstall.collect.doctor import doctor, render
+    from unstall.collect.doctor import doctor
 
-    record = doctor()
+    record = doctor().told(language)
     if json_file == STDOUT:
         emit(record.to_json())
         return
     if json_file:
         write(json_file, record.to_json())
-    emit_text(render(record, min(100, shutil.get_terminal_size((100, 24)).columns)))
+    emit_text(render(record, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns), language))
+
+
+def render(record: Doctor, width: int = WIDEST, language: str = "en") -> str:
+    """The record for people: one paragraph a check, remedies on lines of their own so that they can be copied."""
+    say = speaker(language)
+    inside = say(", inside {container}", container=record.container) if record.container else ""
+    lines = [
+        *_wrapped(f"unstall {record.unstall} · Python {record.python}", width),
+        *_wrapped(record.system + inside, width),
+        "",
+        *(line for check in record.checks for line in _check(check, width, say)),
+        "",
+        *_wrapped(say("`unstall run` would use {collector:said}.", collector=COLLECTORS[record.collector]), width),
+        *_wrapped(say("It records here: {what}.", what="; ".join(record.collects)), width),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _check(check: Check, width: int, say: Speaker) -> list[str]:
+    from rich.cells import set_cell_size
+
+    mark = "" if check.state == "info" else say(check.state)
+    lost = say(" Lost without it: {what}.", what=check.lost) if check.lost else ""
+    first = f"{set_cell_size(mark, MARK)}  {say(check.name)}: "
+    lines = _wrapped(check.text + lost, width, first=first, indent=MARK + 2)
+    return [*lines, *([f"{' ' * (MARK + 2)}→ {check.remedy}"] if check.remedy else [])]
+
+
+def _wrapped(text: str, width: int, **how: str | int) -> list[str]:
+    from unstall.report.layout import wrap
+
+    return [line.plain.rstrip() for line in wrap(text, width, **how)]  # type: ignore[arg-type]

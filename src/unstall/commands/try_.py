@@ -7,13 +7,13 @@ standard error, whose last line says whose exit code this is. The program's own 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unstall.commands.files import STDOUT, check, emit, emit_text, write
+from unstall.commands.progress import Tell, teller
 from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
@@ -42,25 +42,26 @@ def run(
     if shutil.which(command[0]) is None:
         why = "not executable" if Path(command[0]).is_file() else "no such program"
         raise UsageError(command[0], why, "Check the name; for a script: unstall try -- python train.py")
-    names, predicted = _candidates(command, profile, only, everything)
-    _say(f"{len(names)} candidates: {', '.join(names)}")
-    outcome = attempt(Plan(list(command), names, predicted, budget=budget, steps=steps), say=_say)
-    _show(outcome, json)
-    _say(f"exit code {outcome.exit_code} is the program's own ({Path(command[0]).name}, run as it is)")
+    tell = teller(language)
+    names, predicted = _candidates(command, profile, only, everything, tell)
+    tell(f"{len(names)} candidates: {', '.join(names)}")
+    outcome = attempt(Plan(list(command), names, predicted, budget=budget, steps=steps), say=tell)
+    _show(outcome, json, language)
+    tell(f"exit code {outcome.exit_code} is the program's own ({Path(command[0]).name}, run as it is)")
     return outcome.exit_code
 
 
 def _candidates(
-    command: Sequence[str], profile: str | None, only: Sequence[str], everything: bool
+    command: Sequence[str], profile: str | None, only: Sequence[str], everything: bool, tell: Tell
 ) -> tuple[list[str], dict[str, int]]:
     """Names to try and what the findings predict for them."""
     from unstall.trial import choose
 
     asked = choose.everything() if everything else choose.by_name(only)
-    report = _report(profile) if profile else None if asked else _capture(command)
+    report = _report(profile) if profile else None if asked else _capture(command, tell)
     found, predicted = choose.from_findings(report) if report else ([], {})
     if not asked and not found:
-        _say("no finding has a remedy that can be switched on: all safe ones are tried")
+        tell("no finding has a remedy that can be switched on: all safe ones are tried")
     return asked or found or choose.safe(), predicted
 
 
@@ -70,33 +71,30 @@ def _report(profile: str) -> Report:
     return report_of(profile)
 
 
-def _capture(command: Sequence[str]) -> Report | None:
+def _capture(command: Sequence[str], tell: Tell) -> Report | None:
     """A quick profile, kept nowhere; without one the trial goes on."""
     from unstall.collect import CollectOptions, collect
     from unstall.commands.run import _program_output
 
-    _say(f"no profile given: steps {QUICK[0]} to {QUICK[1] - 1} are captured to find candidates")
+    tell(f"no profile given: steps {QUICK[0]} to {QUICK[1] - 1} are captured to find candidates")
     with tempfile.TemporaryDirectory(prefix="unstall-try-") as folder, _program_output(aside=True):
         try:
             options = CollectOptions(auto=True, steps=QUICK, output=Path(folder) / "capture")
-            captured = collect(command, options, say=_say)
+            captured = collect(command, options, say=tell)
             return _report(str(captured.sqlite)) if captured.sqlite else None
         except UnstallError as error:
-            _say(str(error))
+            tell(str(error))
             return None
 
 
-def _show(outcome: Outcome, json: str | None) -> None:
+def _show(outcome: Outcome, json: str | None, language: str) -> None:
     import msgspec
 
-    from unstall.commands.try_table import render
+    from unstall.commands.try_table import render, told
 
+    outcome = told(outcome, language)
     if json:
         encoded = msgspec.json.format(msgspec.json.encode(outcome)) + b"\n"
         emit(encoded) if json == STDOUT else write(json, encoded)
     if json != STDOUT:
-        emit_text(render(outcome, shutil.get_terminal_size((100, 24)).columns))
-
-
-def _say(line: str) -> None:
-    print(f"unstall: {line}", file=sys.stderr, flush=True)
+        emit_text(render(outcome, shutil.get_terminal_size((100, 24)).columns, language))

@@ -9,42 +9,63 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from unstall.lang import Speaker, speaker
+
 if TYPE_CHECKING:
     from unstall.trial import Outcome, Row
 
 MISSING = "–"
 
 
-def render(outcome: Outcome, width: int) -> str:
+def told(outcome: Outcome, language: str) -> Outcome:
+    """The outcome with the reasons of its rows in ``language``; verdicts stay codes."""
+    from msgspec.structs import replace
+
+    say = speaker(language)
+
+    def row_told(row: Row) -> Row:
+        losses = row.losses and replace(row.losses, text=say.heard(row.losses.text))
+        return replace(row, reason=say.heard(row.reason), losses=losses)
+
+    notes = [say.heard(note) for note in outcome.notes]
+    return replace(outcome, rows=[row_told(row) for row in outcome.rows], notes=notes)
+
+
+def render(outcome: Outcome, width: int, language: str = "en") -> str:
     """Text that fits the width, apart from lines of code, which must stay whole."""
     from unstall.report.layout import Column, table
 
-    rows = outcome.rows
-    name = Column("candidate", [r.name for r in rows], least=18)
+    say, rows = speaker(language), outcome.rows
+    name = Column(say("candidate"), [r.name for r in rows], least=18)
     columns = [
-        Column("predicted", [_predicted(r) for r in rows], rank=2),
-        Column("ms a step", [_ms(r.step_ns) for r in rows], rank=1),
-        Column("measured", [_measured(r) for r in rows], left=True),
-        Column("verdict", [r.verdict for r in rows], left=True),
-        Column("losses", [r.losses.verdict if r.losses else MISSING for r in rows], left=True),
-        Column("safety", [r.safety for r in rows], left=True, rank=3),
+        Column(say("predicted"), [_predicted(r) for r in rows], rank=2),
+        Column(say("ms a step"), [_ms(r.step_ns) for r in rows], rank=1),
+        Column(say("measured"), [_measured(r) for r in rows], left=True),
+        Column(say("verdict"), [say(r.verdict) for r in rows], left=True),
+        Column(say("losses"), [say(r.losses.verdict) if r.losses else MISSING for r in rows], left=True),
+        Column(say("safety"), [say(r.safety) for r in rows], left=True, rank=3),
     ]
-    lines = [_head(outcome), "", *(line.plain.rstrip() for line in table(name, columns, width)), ""]
-    return "\n".join([*lines, *_advice(rows), *_reasons(rows, width), *outcome.notes]).rstrip() + "\n"
+    lines = [_head(outcome, say), "", *(line.plain.rstrip() for line in table(name, columns, width)), ""]
+    return "\n".join([*lines, *_advice(rows, say), *_reasons(rows, width), *outcome.notes]).rstrip() + "\n"
 
 
-def _head(outcome: Outcome) -> str:
-    runs = f"{outcome.plain_runs} plain run{'s' if outcome.plain_runs != 1 else ''}"
-    where = "with a GPU" if outcome.gpu else "without a GPU"
-    step = _ms(outcome.plain_step_ns)
-    return f"As it is: {step} ms a step, {where}, no profiler ({runs}, {outcome.seconds:.0f} s in all)"
+def _head(outcome: Outcome, say: Speaker) -> str:
+    from unstall.report.words import plural
+
+    return say(
+        "As it is: {step} ms a step, {where:said}, no profiler ({runs}, {seconds} s in all)",
+        step=_ms(outcome.plain_step_ns),
+        where="with a GPU" if outcome.gpu else "without a GPU",
+        runs=plural(say, outcome.plain_runs, "plain run"),
+        seconds=f"{outcome.seconds:.0f}",
+    )
 
 
-def _advice(rows: list[Row]) -> list[str]:
+def _advice(rows: list[Row], say: Speaker) -> list[str]:
     won = [r for r in rows if r.verdict == "faster"]
     if not won:
-        return ["Nothing that was tried is faster beyond doubt.", ""]
-    lines = ["What to write:"]
+        return [say("Nothing that was tried is faster beyond doubt."), ""]
+    lines = [say("What to write:")]
     for row in won:
         if len(row.names) == 1:
             lines.append(f"  {row.name}: {row.write[0]}")

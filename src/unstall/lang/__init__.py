@@ -47,33 +47,32 @@ class Speaker:
 
     def heard(self, sentence: str) -> str:
         """A finished English sentence in this language; as it is where no template fits."""
-        if not self._texts:
-            return sentence
-        return self._known(sentence) or self._joined(sentence) or self._prefixed(sentence) or sentence
+        return (self._said(sentence) if self._texts else None) or sentence
 
-    def _known(self, sentence: str) -> str | None:
-        """The sentence as one template says it."""
-        if sentence in self._texts:
-            return self._texts[sentence]
+    def _said(self, sentence: str) -> str | None:
+        """In the order of how sure it is; ``None`` where nothing is known of the sentence."""
+        ways = (self._texts.get, self._joined, self._matched, self._prefixed)
+        return next((said for way in ways if (said := way(sentence))), None)
+
+    def _joined(self, sentence: str) -> str | None:
+        """Several sentences in a row, each of them known."""
+        parts = sentence.split("; ")
+        said = [self._said(part) for part in parts] if len(parts) > 1 else []
+        return "; ".join(filter(None, said)) if said and all(said) else None
+
+    def _matched(self, sentence: str) -> str | None:
+        """A sentence made of a template."""
         for pattern, template in self._patterns:
             match = pattern.fullmatch(sentence)
             if match:
                 return self(template, **match.groupdict())
         return None
 
-    def _joined(self, sentence: str) -> str | None:
-        """Several sentences in a row, each of them known."""
-        parts = sentence.split("; ")
-        said = [self._known(part) or self._prefixed(part) for part in parts]
-        return "; ".join(filter(None, said)) if len(parts) > 1 and all(said) else None
-
     def _prefixed(self, sentence: str) -> str | None:
         """A sentence behind a word that says what it is about: ``before: …``. One of the two must be known."""
-        head, colon, tail = sentence.partition(": ")
-        if not colon:
-            return None
-        about, said = self._known(head), self._known(tail) or self._joined(tail) or self._prefixed(tail)
-        return f"{about or head}: {said or tail}" if about or said else None
+        head, _, tail = sentence.partition(": ")
+        about, said = self._texts.get(head), self._said(tail) if tail else None
+        return f"{about or head}: {said or tail}" if tail and (about or said) else None
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:

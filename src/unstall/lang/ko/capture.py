@@ -54,6 +54,10 @@ HEARD = {
     "PyTorch's profiler does not record them": "PyTorch 프로파일러는 기록하지 않습니다",
     "`unstall run -- python train.py` does, with nsys": "`unstall run -- python train.py`는 nsys로 기록합니다",
     # what is wrong with a capture
+    "{n} of {n_all} processes with steps: only the {n_seen} with most work were examined": (
+        "스텝이 있는 프로세스 {n_all}개 중 {n}개: 작업이 가장 많은 {n_seen}개만 조사했습니다"
+    ),
+    "capture fewer at once for the others": "나머지를 보려면 한 번에 더 적은 프로세스를 캡처하십시오",
     "No repeating step was found: totals cover the whole capture, warm-up included. Name the steps with --step "
     "REGEX, or annotate them (unstall.step, or `unstall run --auto`).": (
         "되풀이되는 스텝을 찾지 못했습니다: 합계는 워밍업을 포함한 캡처 전체의 것입니다. --step REGEX로 스텝을 "

@@ -21,11 +21,13 @@ TEXTS = {
     "tensor cores": "텐서 코어",
     "memory": "메모리",
     "L1, shared": "L1·공유 메모리",
+    "L1 and shared memory": "L1·공유 메모리",
     "named by you": "직접 지정함",
     "takes the most kernel time": "커널 시간을 가장 많이 씀",
     "takes the most time of the launches that were measured": "측정한 실행 중 시간을 가장 많이 씀",
     "named by the finding {code}": "발견 사항 {code}에서 지목함",
     "{n} launches measured": "실행 {n}번 측정",
+    "one launch measured": "실행 한 번 측정",
     "{time} each": "한 번에 {time}",
     "grid {grid}, block {block}": "그리드 {grid}, 블록 {block}",
     "DRAM traffic {rate}": "DRAM 전송 {rate}",
@@ -63,19 +65,19 @@ TEXTS = {
     ),
     "the last wave leaves {share} of the GPU's time unused": "마지막 웨이브가 GPU 시간의 {share}를 놀림",
     "At most {theoretical} of an SM's warps fit, {achieved} are there on average": (
-        "SM 워프의 최대 {theoretical}까지 들어가고, 평균 {achieved}가 있음"
+        "SM 워프의 최대 {theoretical}까지 들어가고, 평균은 {achieved}"
     ),
     "{n} kB of shared memory a block": "블록당 공유 메모리 {n} kB",
     "{achieved} of an SM's warps are there on average, {theoretical} would fit": (
-        "SM 워프의 평균 {achieved}가 있고, {theoretical}까지 들어갈 수 있음"
+        "SM 워프의 평균 {achieved}, 들어갈 수 있는 것은 {theoretical}"
     ),
     # 대기의 종류
     "data from global memory (long scoreboard)": "전역 메모리의 데이터(long scoreboard)",
     "shared memory or special functions (short scoreboard)": "공유 메모리나 특수 함수(short scoreboard)",
     "the other warps of their block, at a barrier": "장벽에서 블록의 다른 워프",
-    "the queue for global memory (LG throttle)": "전역 메모리 대기열(LG throttle)",
-    "the queue for shared memory and special functions (MIO throttle)": "공유 메모리·특수 함수 대기열(MIO throttle)",
-    "the texture queue": "텍스처 대기열",
+    "the queue for global memory (LG throttle)": "전역 메모리 큐(LG throttle)",
+    "the queue for shared memory and special functions (MIO throttle)": "공유 메모리·특수 함수 큐(MIO throttle)",
+    "the texture queue": "텍스처 큐",
     "a free arithmetic pipe": "빈 연산 파이프",
     "a fixed delay between dependent instructions": "의존하는 명령 사이의 고정 지연",
     "instructions (cache misses of the program itself)": "명령(프로그램 자체의 캐시 미스)",
@@ -114,7 +116,7 @@ TEXTS = {
     "Neither arithmetic nor memory is near its limit: it waits": "연산도 메모리도 한계에 멀다: 기다림",
     "Give the GPU more independent work at a time": "독립적인 일을 한 번에 더 주기",
     "Larger batches, fewer and larger kernels (torch.compile, foreach or fused variants).": (
-        "배치를 키우고, 커널을 더 적고 크게 만드십시오(torch.compile, foreach나 fused 변형)."
+        "배치를 키우고, 커널을 더 적고 크게 만드십시오(torch.compile, foreach나 융합(fused) 변형)."
     ),
     "More programs in the grid, num_warps and num_stages from autotune, several elements a thread.": (
         "그리드의 프로그램 수를 늘리고, num_warps와 num_stages를 autotune하고, 스레드마다 여러 원소를 맡기십시오."
@@ -125,7 +127,7 @@ TEXTS = {
     "The grid is too small for this GPU": "이 GPU에는 그리드가 너무 작음",
     "Launch more blocks": "블록을 더 많이 실행하기",
     "Larger batches, or do several such operations at once (batched matrix products, foreach, torch.compile).": (
-        "배치를 키우거나, 같은 연산 여럿을 한 번에 하십시오(배치 행렬곱, foreach, torch.compile)."
+        "배치를 키우거나, 같은 연산 여럿을 한 번에 하십시오(배치 행렬 곱, foreach, torch.compile)."
     ),
     "Smaller BLOCK sizes, or split the reduction over programs (split-K, tl.atomic_add).": (
         "BLOCK 크기를 줄이거나, 축약을 프로그램에 나누십시오(split-K, tl.atomic_add)."
@@ -133,7 +135,7 @@ TEXTS = {
     "Smaller tiles, split-K, or a grid of at least one block for each multiprocessor.": (
         "타일을 줄이거나 split-K를 쓰고, 멀티프로세서마다 블록이 하나는 있게 하십시오."
     ),
-    "The last wave of blocks leaves most of the GPU idle": "블록의 마지막 웨이브가 GPU 대부분을 놀림",
+    "The last wave of blocks leaves most of the GPU idle": "블록의 마지막 웨이브가 GPU 대부분을 유휴 상태로 둠",
     "Make the work divide evenly": "일이 고르게 나뉘게 하기",
     "Pad or choose sizes so that blocks fill whole waves; batch sizes that are multiples of what fits at once.": (
         "블록이 웨이브를 채우도록 크기를 고르거나 덧대십시오. 배치 크기는 한 번에 들어가는 수의 배수로 하십시오."
@@ -193,10 +195,10 @@ TEXTS = {
     "Threads queue for the same bank of shared memory": "스레드가 공유 메모리의 같은 뱅크를 기다림",
     "Spread the accesses over the banks": "접근을 여러 뱅크로 흩기",
     "The kernel is the library's: another layout or size of the last dimension avoids it (not a power of two).": (
-        "라이브러리의 커널입니다: 마지막 차원의 배치나 크기를 바꾸면 피할 수 있습니다(2의 거듭제곱이 아니게)."
+        "라이브러리의 커널입니다: 마지막 차원의 레이아웃이나 크기를 바꾸면 피할 수 있습니다(2의 거듭제곱이 아니게)."
     ),
     "Leave the layout to tl.dot and tl.trans (they swizzle); avoid reshapes that change the fastest dimension.": (
-        "배치는 tl.dot과 tl.trans에 맡기고(스위즐을 합니다), 가장 빠른 차원을 바꾸는 reshape를 피하십시오."
+        "레이아웃은 tl.dot과 tl.trans에 맡기고(스위즐을 합니다), 가장 빠른 차원을 바꾸는 reshape를 피하십시오."
     ),
     "Pad rows by one element (tile[32][33]) or swizzle the index.": (
         "행에 원소 하나를 덧대거나(tile[32][33]) 인덱스를 스위즐하십시오."

@@ -104,8 +104,8 @@ TEXTS = {
     "loading": "로딩",
     "last %": "마지막 %",
     "first to look at": "먼저 볼 것",
-    "  … {count} more ranks: --top 0 shows all": "  … 랭크 {count}개 더 있음: --top 0으로 모두 표시",
-    "  … {count} more: --top 0 shows all": "  … {count}개 더 있음: --top 0으로 모두 표시",
+    "… {count} more ranks: --top 0 shows all": "… 랭크 {count}개 더 있음: --top 0으로 모두 표시",
+    "… {count} more: --top 0 shows all": "… {count}개 더 있음: --top 0으로 모두 표시",
     "RANK BY STEP": "랭크 × 스텝",
     "Rank by step": "랭크 × 스텝",
     "a step": "스텝당",
@@ -156,11 +156,13 @@ TEXTS = {
 
 HEARD = {
     "No collective and no phase was found in which the ranks wait for each other: steps are compared, waits are "
-    "unknown.": "랭크들이 서로를 기다리는 곳을 찾지 못했습니다. 스텝만 비교하며, 대기는 알 수 없습니다.",
+    "unknown.": (
+        "랭크들이 서로를 기다리는 집합 통신이나 단계를 찾지 못했습니다. 스텝만 비교하며, 대기는 알 수 없습니다."
+    ),
     "The captures hold no collectives of a GPU: ranks are taken to meet in {phase}, and what it takes beyond the "
     "shortest is waiting.": (
-        "캡처에 GPU의 집합 통신이 없습니다. 랭크들이 {phase}에서 만난다고 보고, 가장 짧은 것보다 더 걸린 시간을 "
-        "대기로 셉니다."
+        "캡처에 GPU의 집합 통신이 없습니다. 랭크들이 {phase}에서 만난다고 보고, 가장 짧은 것보다 더 걸린 시간을 대기로 "
+        "셉니다."
     ),
     "Most collectives of ranks {some} are shared by nobody: their waits are unknown.": (
         "랭크 {some}의 집합 통신은 대부분 다른 랭크와 짝이 없어 대기를 알 수 없습니다."
@@ -176,7 +178,14 @@ HEARD = {
     "{count} captures hold several processes with steps: they are numbered by GPU, which need not be their rank.": (
         "캡처 {count}개에 스텝이 있는 프로세스가 여럿입니다. GPU 순서로 번호를 붙였으며, 랭크와 다를 수 있습니다."
     ),
+    "{n} files are called after another rank than their capture tells ({name}: rank {rank}): the capture is "
+    "believed.": ("파일 {n}개의 이름에 든 랭크가 캡처의 랭크와 다릅니다({name}: 랭크 {rank}). 캡처를 믿습니다."),
+    "{name} holds a placeholder that nsys did not fill: the variable was not set where it ran, and ranks may have "
+    "overwritten each other's file.": (
+        "{name}: nsys가 채우지 못한 자리표가 이름에 있습니다. 실행한 곳에 그 변수가 없었고, 랭크들이 서로의 파일을 "
+        "덮어썼을 수 있습니다."
+    ),
     "{ranks} in the environment of several captures: ranks are taken from the files' names.": (
-        "여러 캡처의 환경에 {ranks}이 있습니다. 랭크는 파일 이름에서 얻었습니다."
+        "여러 캡처의 환경에 {ranks} 값이 있습니다. 랭크는 파일 이름에서 얻었습니다."
     ),
 }
