@@ -55,6 +55,7 @@ TABLES = {
 
 LONGEST_NAME = 80  # of a range inside a sentence
 WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
+WAITS = 5  # percent of a step idle from which a GPU does wait for the host (what is less, a launch takes to arrive)
 BUSY_ENOUGH = (
     85.0  # percent of the step: above it a sentence about idling would mislead; findings keep the exact figures
 )
@@ -117,7 +118,7 @@ def verdict_parts(report: Report) -> tuple[str, str]:
         lead = say("A step takes {step}; where it goes cannot be told from this input.", step=step)
         return lead, _largest(report, say)
     more = [*_shared(report), *([_prediction(first, say)] if first else [])]
-    return _of_step(report, row, say), " ".join(filter(None, more))
+    return _of_step(report, row, report.steps[0].limit, say), " ".join(filter(None, more))
 
 
 def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, takes: bool = False) -> str:
@@ -167,8 +168,10 @@ def _largest(report: Report, say: Speaker) -> str:
     return say("The largest range is {range}: {total} ms, {share} of the ranges listed.", **facts)
 
 
-def _pace(row: BreakdownRow, say: Speaker) -> str:
-    """What fills most of the GPU's time."""
+def _pace(row: BreakdownRow, say: Speaker, *, waits: bool) -> str:
+    """What fills most of the GPU's time; the host where it sets the pace of a GPU that waits for it a little."""
+    if waits:
+        return say("and yet the host sets the pace, by little")
     busy = {c.name: c.ns for c in row.categories}
     longest = max(busy, key=lambda n: busy[n])
     if longest == "exposed_copy":
@@ -178,13 +181,18 @@ def _pace(row: BreakdownRow, say: Speaker) -> str:
     return say("its kernels set the pace, not the host")
 
 
-def _of_step(report: Report, row: BreakdownRow, say: Speaker) -> str:
+def _of_step(report: Report, row: BreakdownRow, limit: str, say: Speaker) -> str:
     step, idle = text.duration(row.step_ns), sum(c.percent for c in on_host(row))
     if not has_device(report):
         return say("No GPU work was captured; of a {step} step on the host, {most}.", step=step, most=_most(row, say))
     if idle <= 100 - BUSY_ENOUGH:
         share = text.rough_percent(100 - idle)
-        return say("The GPU works {share} of a {step} step: {pace}.", share=share, step=step, pace=_pace(row, say))
+        return say(
+            "The GPU works {share} of a {step} step: {pace}.",
+            share=share,
+            step=step,
+            pace=_pace(row, say, waits=limit == "host" and idle >= WAITS),
+        )
     share, most = text.rough_percent(idle), _most(row, say, idle=True)
     return say("The GPU idles {share} of a {step} step: {most}.", share=share, step=step, most=most)
 

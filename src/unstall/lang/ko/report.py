@@ -66,6 +66,7 @@ TEXTS = {
         "GPU 작업이 캡처되지 않았습니다. 호스트의 {step} 스텝 중 {most}."
     ),
     "The GPU works {share} of a {step} step: {pace}.": "GPU가 {step} 스텝의 {share} 동안 일합니다. {pace}.",
+    "and yet the host sets the pace, by little": "그래도 근소한 차이로 호스트가 속도를 정합니다",
     "its kernels set the pace, not the host": "속도를 정하는 것은 호스트가 아니라 커널입니다",
     "copies set the pace, not the host": "속도를 정하는 것은 호스트가 아니라 복사입니다",
     "communication sets the pace, not the host": "속도를 정하는 것은 호스트가 아니라 통신입니다",
