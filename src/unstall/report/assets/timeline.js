@@ -221,7 +221,9 @@
       for (const t of this.tracks) this.groups[t.group].own.push(t);
       this.gpus = this.groups.filter((g) => g.kind === "gpu");
       for (const g of this.gpus) g.union = unionOf(g.own);
-      this.all = unionOf(this.tracks.filter((t) => t.kind === "stream"));
+      const devices = new Map();
+      for (const g of this.gpus) devices.set(g.id, [...(devices.get(g.id) || []), ...g.own]);
+      this.devices = [...devices.values()].map(unionOf);
       this.links = new Map();
       this.widths = new Map();
       this.origin = 0;
@@ -483,7 +485,7 @@
       for (const row of this.rows) if (row.y + row.h > top && row.y < top + this.h) this.drawRow(c, row, row.y - top);
       this.drawOver(c, top);
       this.drawTop();
-      this.share.textContent = this.all.n ? this.say("gpu_share", { p: percent(busyIn(this.all, this.a, this.b) / (this.b - this.a)) }) : "";
+      this.share.textContent = this.devices.length ? this.say("gpu_share", { p: percent(this.busyShare(this.a, this.b)) }) : "";
       this.frames++;
       this.lastMs = performance.now() - began;
       this.slowest = Math.max(this.slowest, this.lastMs);
@@ -702,7 +704,7 @@
           if (!t.many) k += j - i;
         }
       }
-      const p = b > a ? percent(busyIn(this.all, a, b) / (b - a)) : percent(0);
+      const p = percent(b > a ? this.busyShare(a, b) : 0);
       this.tag(c, this.say("measure", { t: time(b - a), p, k: count(k) }), (x0 + x1) / 2, 14);
     }
 
@@ -744,6 +746,9 @@
       c.strokeRect(x1 - 0.5, y1 - box / 2, Math.max((work.t.end[work.i] - work.t.start[work.i]) * this.k, 2) + 1, box);
     }
 
+    /** Of a stretch of time, how much the GPUs work, on average over them. */
+    busyShare(a, b) { return this.devices.reduce((sum, u) => sum + busyIn(u, a, b), 0) / this.devices.length / (b - a); }
+
     // ---- ruler and overview ----
 
     drawTop() {
@@ -767,10 +772,10 @@
     }
 
     drawMap(c) {
-      const [low, high] = this.extent, k = this.w / (high - low), u = this.all, mx = (t) => this.left + (t - low) * k;
+      const [low, high] = this.extent, k = this.w / (high - low), mx = (t) => this.left + (t - low) * k;
       c.fillStyle = this.palette.css("busy");
-      for (let px = 0; u.n && px < this.w; px++) {
-        const share = busyIn(u, low + px / k, low + (px + 1) / k) * k;
+      for (let px = 0; this.devices.length && px < this.w; px++) {
+        const share = this.busyShare(low + px / k, low + (px + 1) / k);
         if (share > 0) c.fillRect(this.left + px, MAP - 3 - (MAP - 8) * Math.max(share, 0.08), 1, (MAP - 8) * Math.max(share, 0.08));
       }
       c.fillStyle = this.palette.css("select");
