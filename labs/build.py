@@ -1,15 +1,17 @@
 """The lab's notebooks from their one source, so that both languages stay in step.
 
-    python labs/build.py            write them
-    python labs/build.py --check    exit 1 if they are not what the source makes
+    python labs/build.py                  write them
+    python labs/build.py --check          exit 1 if they are not what the source makes
+    python labs/build.py --take FOLDER    with the outputs of the notebooks that labs/execute.py left in FOLDER
 
-In: ``labs/source/NAME.md``: parts below ``<!-- en -->``, ``<!-- ko -->`` (text) and ``<!-- code -->`` (a fenced block, for
-both). Out: ``labs/NAME.ipynb`` and ``labs/NAME.ko.ipynb``. Outputs of an earlier execution stay with every cell whose
-source has not changed. Standard library only.
+In: ``labs/source/NAME.md``: parts below ``<!-- en -->``, ``<!-- ko -->`` (text) and ``<!-- code -->`` (a fenced block,
+for both). Out: ``labs/NAME.ipynb`` and ``labs/NAME.ko.ipynb``. Outputs of an earlier execution stay with every cell
+whose source has not changed. Standard library only.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
@@ -82,21 +84,28 @@ def dump(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if something would change")
+    parser.add_argument("--take", type=Path, default=LABS, metavar="FOLDER", help="executed notebooks")
+    asked = parser.parse_args(arguments)
     stale = []
     for source in sorted((LABS / "source").glob("*.md")):
         found = parts(source.read_text(encoding="utf-8"))
         for language in LANGUAGES:
             path = path_of(source, language)
-            before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-            text = dump(notebook(found, language, before))
-            if before is None or path.read_text(encoding="utf-8") != text:
+            text = dump(notebook(found, language, _read(asked.take / path.name)))
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
                 stale.append(path.name)
-                if "--check" not in arguments:
+                if not asked.check:
                     path.write_text(text, encoding="utf-8")
     print("\n".join(stale) or "as the source says")
-    return int(bool(stale) and "--check" in arguments)
+    return int(bool(stale) and asked.check)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

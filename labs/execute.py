@@ -1,9 +1,9 @@
 """Executes notebooks in place of Jupyter, outputs kept: python labs/execute.py NOTEBOOK… --output FOLDER
 
-In: notebooks. Out: the same with their outputs, in FOLDER, and a line for each cell with its time. With nbclient and
-ipykernel in a kernel of their own; where those are not installed, in this process: cells are compiled and run, what they
-print is captured at the level of the file, the last expression is shown, ``%load_ext``, ``%unstall`` and ``%%unstall`` are
-understood, nothing else of IPython. Ends at the first cell that fails, with exit code 1.
+In: notebooks. Out: the same with their outputs, in FOLDER, where the place of this checkout is left out of them. With
+nbclient and ipykernel in a kernel of their own; where those are not installed, in this process: cells are compiled and
+run, what they print is captured at the level of the file, the last expression is shown, ``%load_ext``, ``%unstall`` and
+``%%unstall`` are understood, nothing else of IPython. Ends at the first cell that fails, with exit code 1.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 TIMEOUT = 300
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Shell:
@@ -80,7 +81,8 @@ class Shell:
             __import__(first.split()[1]).load_ipython_extension(self)
             cell = rest
         tree = ast.parse(cell)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        shown = tree.body and isinstance(tree.body[-1], ast.Expr) and not cell.rstrip().endswith(";")
+        last = tree.body.pop() if shown else None
         exec(compile(tree, "<cell>", "exec"), self.user_ns)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.user_ns)
@@ -167,7 +169,7 @@ def execute(path: Path, folder: Path, *, plain: bool) -> bool:
         good = plainly(notebook)
     else:
         notebook, good = in_a_kernel(path)
-    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(notebook, indent=1, ensure_ascii=False).replace(str(ROOT), "/path/to/unstall") + "\n"
     (folder / path.name).write_text(text, encoding="utf-8")
     how = "in this process" if plain else "in a kernel"
     print(f"{path.name}: {'done' if good else 'FAILED'} {how}, {time.monotonic() - begun:.1f} s", flush=True)

@@ -52,13 +52,14 @@ def recorded() -> Iterator[Path]:
         yield path
 
 
-def recorded_verdict() -> Comparison:
+def recorded_verdict(language: str = "en") -> Comparison:
     """Before against after, by the step times that were recorded in the same process without a profiler."""
     from unstall.compare import compare, steplog
 
     folder = files("unstall") / "data"
     sides = [folder / f"slow_loader_{side}.txt" for side in ("before", "after")]
-    return compare(*(steplog.read(side.read_text(encoding="utf-8"), side.name) for side in sides))
+    before, after = (steplog.read(side.read_text(encoding="utf-8"), side.name) for side in sides)
+    return compare(before, after, language=language)
 
 
 LIVE_STEPS = (20, 45)
