@@ -803,7 +803,7 @@ class Timeline(Record, kw_only=True):
     begin_ns: int
     end_ns: int
     home: list[int]
-    windows: list[list[int]]
+    windows: list[list[int]]  # shown in full; none where even one step has too many events
     names: list[str]
     facts: list[list[int | str | None]]
     stacks: Stacks

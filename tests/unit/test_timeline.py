@@ -197,6 +197,13 @@ def test_what_is_shown_in_full_stays_whole_when_the_rest_is_thinned() -> None:
     assert sum(n for *_, n in drawn) == 60 * 61, "every operation is in some row"
 
 
+def test_a_step_too_large_to_be_shown_in_full_is_not_said_to_be() -> None:
+    trace = loop(TraceBuilder(), steps=6, kernels=60)
+    assert made(trace, events=2000).windows
+    small = made(trace, events=120)
+    assert small.windows == [] and any(o.what == "merged" for o in small.omitted)
+
+
 @pytest.mark.parametrize("name", ["n<" * 800, "한글 범위 " * 100])
 def test_the_size_is_bounded_whatever_the_names(name: str) -> None:
     trace = TraceBuilder()
@@ -206,7 +213,8 @@ def test_the_size_is_bounded_whatever_the_names(name: str) -> None:
     found = made(trace, most_bytes=30_000)
     assert len(msgspec.json.encode(found).replace(b"<", rb"\u003c")) <= 30_000
     assert {o.what for o in found.omitted} >= {"names"}
-    assert rows_of(found, track_of(found, "nvtx")), "something is left to see"
+    for kind in ("nvtx", "api", "stream"):
+        assert sum(n for *_, n in rows_of(found, track_of(found, kind))) == 120, "every event is in some row"
 
 
 def test_counters_are_means_over_equal_stretches() -> None:
@@ -249,6 +257,19 @@ def test_a_real_capture_of_two_processes(profile_path: Callable[[str], Path]) ->
     assert drawn == profile.kernels.height + profile.copies.height + profile.memsets.height
     headings = [(g.kind, g.parent) for g in found.groups]
     assert headings.count(("process", None)) == 2 and [k for k, _ in headings].count("gpu") == 2
+
+
+@pytest.mark.parametrize("events", [100, 300, 500])
+def test_what_is_thinned_again_and_again_loses_nothing(events: int) -> None:
+    trace = loop(TraceBuilder())
+    trace.api("cudaGetDevice_v3020", 0, us(1))
+    for i in range(500):  # short for a capture of two seconds: merged at once, and again until it fits
+        trace.api("cudaEventQuery_v3020", ms(2000) + us(2 * i), ms(2000) + us(2 * i + 1))
+    found = made(trace, events=events)
+    calls = [(name, n) for *_, name, n in rows_of(found, track_of(found, "api"))]
+    assert sum(n for _, n in calls) == 541
+    assert sum(n for name, n in calls if name == "cudaEventQuery") == 500
+    assert max(n for _, n in calls) > 1
 
 
 # ---- lanes and thinning ----------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ In: an :class:`~unstall.model.Analysis` of a whole capture and the report with i
 :class:`~unstall.model.Timeline`, a record that JSON holds in at most ``most_bytes``, every ``<`` written ``\\u003c``.
 
 **The encoding** (``version`` 1). Times are ns after ``zero_ns`` of the capture's clock, which is where the step of
-``home`` begins. ``windows`` are shown in full: the typical step of each process with neighbours that fit. Elsewhere
-neighbouring short events of a lane may be one row; ``merged`` says which rows, how many events stand in each and how
-long they take, and ``omitted`` tells all that is not shown one by one. Texts, facts and stacks are held once and
-referred to by index.
+``home`` begins. ``windows`` are shown in full: the typical step of each process with neighbours that fit, or none where
+one step alone is too much. Elsewhere neighbouring short events of a lane may be one row; ``merged`` says which rows,
+how many events stand in each and how long they take, and ``omitted`` tells all that is not shown one by one.
+Texts, facts and stacks are held once and referred to by index.
 
 *Tracks* stand under ``groups`` (headings, each under its ``parent``). The rows of a track are columns by lane and
 start: ``lanes`` holds the number of rows of each lane, ``start`` differences to the row before (the first to 0),

@@ -143,7 +143,7 @@ def _made(
         begin_ns=seen.begin - zero,
         end_ns=seen.end - zero,
         home=[seen.home[0] - zero, seen.home[1] - zero],
-        windows=_pairs(seen.full[0] - zero, seen.full[1] - zero),
+        windows=[] if _thinned(kept) else _pairs(seen.full[0] - zero, seen.full[1] - zero),
         names=[],
         facts=book.facts,
         stacks=stacks.stacks,
@@ -157,6 +157,11 @@ def _made(
         count = len(book.shortened)
         made.omitted = [Omitted(what="names", count=count, text=f"{count:,} names cut after {longest} characters")]
     return made
+
+
+def _thinned(kept: list[Track]) -> bool:
+    """Whether even the steps to be shown in full had too many rows."""
+    return any((t.frame["inside"] & (t.frame["count"] > 1)).any() for t in kept if t.kind != "counter")
 
 
 def _note_steps(analysis: Analysis, ordered: list[Track], made: Timeline) -> None:

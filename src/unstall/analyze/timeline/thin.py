@@ -47,6 +47,7 @@ def _merged(columns: list[str]) -> list[pl.Expr]:
         "count": pl.col("count").sum(),
         "busy": pl.col("busy").sum(),
         "top": pl.col("top").max(),
+        "inside": pl.col("inside").first(),
         "name": pl.col("name").get(pl.col("top").arg_max()),
     }
     alone = pl.len() == 1

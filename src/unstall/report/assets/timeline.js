@@ -29,7 +29,7 @@
     same: "Same name in view", same_value: "{n}, {t} in all", zoom: "Zoom to it", close: "Close", value: "Value",
     idle: "GPU idle", idle_total: "GPU idle {t} in {n} gaps", measure: "{t} · GPU busy {p} · {k} device operations",
     gpu_share: "GPU busy {p} in view", full: "Shown in full: {t}", full_all: "Every event is shown",
-    omitted_merged: "{n} short events elsewhere are drawn in blocks", omitted_tracks: "{n} rows of the least telling threads left out",
+    omitted_merged: "{n} short events are drawn in blocks", omitted_tracks: "{n} rows of the least telling threads left out",
     omitted_ranges: "{n} ranges without an end left out", omitted_samples: "{n} samples without a call stack left out",
     omitted_lanes: "{n} events nested too deeply left out", omitted_names: "{n} long names cut",
     fold: "Fold or unfold", compact: "Compact or full height", more: "+{n} more",
@@ -294,7 +294,7 @@
     note() {
       const d = this.data, shown = d.windows.reduce((sum, [a, b]) => sum + b - a, 0);
       const whole = shown >= d.end_ns - d.begin_ns;
-      const parts = [whole ? this.say("full_all") : this.say("full", { t: time(shown) })];
+      const parts = whole ? [this.say("full_all")] : shown ? [this.say("full", { t: time(shown) })] : [];
       for (const o of d.omitted) parts.push(this.say(`omitted_${o.what}`, { n: count(o.count) }));
       return parts.join(" · ");
     }
