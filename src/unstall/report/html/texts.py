@@ -435,7 +435,7 @@ TIMELINE: dict[str, dict[str, str]] = {
         "gpu_share": "화면 안 GPU 사용 {p}",
         "full": "모두 표시한 구간: {t}",
         "full_all": "모든 이벤트가 표시됩니다",
-        "omitted_merged": "다른 구간의 짧은 이벤트 {n}개는 묶어서 표시",
+        "omitted_merged": "짧은 이벤트 {n}개는 묶어서 표시",
         "omitted_tracks": "알려 주는 것이 적은 스레드의 행 {n}개 생략",
         "omitted_ranges": "끝이 없는 범위 {n}개 생략",
         "omitted_samples": "호출 스택이 없는 샘플 {n}개 생략",
