@@ -315,6 +315,8 @@ def test_english_is_what_the_code_says() -> None:
 def test_the_most_particular_template_is_heard_first() -> None:
     say = lang.Speaker("xx", {}, {"{a} in {b}": "둘", "{a} rows in {b}": "행"})
     assert say.heard("3 rows in api") == "행" and say.heard("3 calls in api") == "둘"
+    outer = lang.Speaker("xx", {}, {"left, {where}: {why:said}": "{where}: {why:said}", "{a} takes long": "{a} 느림"})
+    assert outer.heard("left, line 7: it takes long") == "line 7: it 느림"
 
 
 @pytest.mark.parametrize("english", sorted(HEARD), ids=lambda text: text[:40])

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Literal
 
 from unstall import demo
 from unstall.commands import report as report_command
-from unstall.commands.files import STDOUT, emitting, say
+from unstall.commands.files import STDOUT, emitting
+from unstall.commands.progress import teller
 from unstall.errors import UnstallError
+from unstall.lang import speaker
 
 if TYPE_CHECKING:
     from unstall.collect import Capture, CollectOptions
@@ -61,19 +63,18 @@ def run(targets: dict[str, str], *, top: int, by: By, live: bool = True, languag
     start = time.monotonic()
     remarks = STDOUT not in targets.values()
     if remarks:
-        _say(INTRODUCTION)
+        _say(INTRODUCTION, language)
     with demo.recorded() as path:
         report_command.run(
             [str(path)], targets, top=top, by=by, unprofiled_ms=demo.TRUTH.unprofiled_ms, cache=False, language=language
         )
     if not remarks:
         return
-    _verdict()
+    _verdict(language)
     if live:
         _here(start, language)
-    _say(
-        f"\nNext: {_command()} run -- python train.py     (or of a profile: {_command()} report YOUR_PROFILE.sqlite)\n"
-    )
+    own = f"{_command()} run -- python train.py     (or of a profile: {_command()} report YOUR_PROFILE.sqlite)"
+    _say(f"\nNext: {own}\n", language)
 
 
 def run_live(targets: dict[str, str], *, top: int, by: By, language: str = "en") -> int:
@@ -81,41 +82,44 @@ def run_live(targets: dict[str, str], *, top: int, by: By, language: str = "en")
     start = time.monotonic()
     quiet = STDOUT in targets.values()
     if not quiet:
-        _say(LIVE)
+        _say(LIVE, language)
     with demo.live() as (command, options):
-        capture = _captured(command, options, aside=quiet)
+        capture = _captured(command, options, language, aside=quiet)
         if capture.sqlite is None or capture.exit_code:
             return capture.exit_code
         seen = report_command.run([str(capture.sqlite)], targets, top=top, by=by, cache=False, language=language)
         if not quiet:
-            _try(command, seen[0].report, start)
+            _try(command, seen[0].report, start, language)
     return capture.exit_code
 
 
 def _here(start: float, language: str) -> None:
     """The short form: what holds the step back, the ranges, the remedy tried."""
-    _say(HERE)
+    _say(HERE, language)
     try:
         with demo.live() as (command, options):
-            capture = _captured(command, options, aside=False)
+            capture = _captured(command, options, language, aside=False)
             if capture.sqlite is None or capture.exit_code:
-                _say(f"The loop did not run through here (exit code {capture.exit_code}), so there is no more to show.")
+                ended = (
+                    f"The loop did not run through here (exit code {capture.exit_code}), so there is no more to show."
+                )
+                _say(ended, language)
                 return
             from unstall.pipeline import report_of
 
             report = report_of(capture.sqlite, cache=False, language=language)
             _short(report)
-            _try(command, report, start)
+            _try(command, report, start, language)
     except (UnstallError, OSError) as error:
-        _say(f"Not done here: {error}")
+        _say(f"Not done here: {error}", language)
 
 
-def _captured(command: Sequence[str], options: CollectOptions, *, aside: bool) -> Capture:
+def _captured(command: Sequence[str], options: CollectOptions, language: str, *, aside: bool) -> Capture:
     from unstall.collect import collect
     from unstall.commands.run import _program_output
 
     with _program_output(aside=aside):
-        return collect(command, options, say=_progress)
+        return collect(command, options, say=teller(language))
 
 
 def _short(report: Report) -> None:
@@ -130,34 +134,31 @@ def _short(report: Report) -> None:
             console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
-def _verdict() -> None:
+def _verdict(language: str) -> None:
     """What the remedy of the recorded run gave, measured there."""
     from unstall.report import comparison
 
-    _say(
-        f"\n\nTHE REMEDY, measured there\nWithout the profiler, in the process of the recording: as it was, and with "
-        f"{demo.TRUTH.remedy}.\n\n"
-    )
+    measured = f"Without the profiler, in the process of the recording: as it was, and with {demo.TRUTH.remedy}."
+    _say(f"\n\nTHE REMEDY, measured there\n{measured}\n\n", language)
     with emitting() as out:
-        comparison.show(demo.recorded_verdict(), out)
+        comparison.show(demo.recorded_verdict(language), out)
 
 
-def _try(command: Sequence[str], report: Report, start: float) -> None:
+def _try(command: Sequence[str], report: Report, start: float, language: str) -> None:
     """Try the remedy in what is left of a minute, and say what came of it."""
     left = min(TRIAL_S, MINUTE - (time.monotonic() - start))
     if left < demo.SHORTEST_TRIAL_S:
-        _say(
-            f"\nNo time is left of a minute to try the remedy here: {_command()} try -- python train.py takes its own."
-        )
+        own = f"{_command()} try -- python train.py"
+        _say(f"\nNo time is left of a minute to try the remedy here: {own} takes its own.", language)
         return
-    _say(TRYING)
-    outcome = demo.tried(command, report, seconds=left, say=_progress)
-    from unstall.commands.try_table import render
+    _say(TRYING, language)
+    from unstall.commands.try_table import render, told
     from unstall.report.terminal import make_console
 
+    outcome = told(demo.tried(command, report, seconds=left, say=teller(language)), language)
     with emitting() as out:
-        out.write(render(outcome, make_console(out).width))
-    _say(_word(outcome))
+        out.write(render(outcome, make_console(out).width, language))
+    _say(_word(outcome), language)
 
 
 def _word(outcome: Outcome) -> str:
@@ -181,15 +182,12 @@ def _command() -> str:
     return called if Path(called).name == "unstall" and not shutil.which("unstall") else "unstall"
 
 
-def _progress(line: str) -> None:
-    say(f"unstall: {line}")
-
-
-def _say(words: str) -> None:
+def _say(words: str, language: str) -> None:
     from unstall.report.layout import wrap
     from unstall.report.terminal import make_console
 
+    heard = speaker(language).heard
     with emitting() as out:
         width = make_console(out).width
         for paragraph in words.splitlines():
-            out.writelines(f"{line.plain}\n" for line in wrap(paragraph, width))
+            out.writelines(f"{line.plain}\n" for line in wrap(heard(paragraph), width))

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unstall.commands.files import STDOUT, check, emit, say, write
+from unstall.commands.files import STDOUT, check, emit, write
+from unstall.commands.progress import teller
 
 if TYPE_CHECKING:
     from unstall.fix.patching import Change, Patch
@@ -43,7 +44,7 @@ def run(
     )
     if apply and made.patch.diff:
         made.patch.backup, made.patch.applied = str(patching.apply(path, text, made.text)), True
-    _show(made.patch, json)
+    _show(made.patch, json, language)
 
 
 def _wanted(profile: str | None, only: Sequence[str]) -> tuple[list[Remedy], dict[str, list[str]] | None]:
@@ -63,7 +64,7 @@ def _wanted(profile: str | None, only: Sequence[str]) -> tuple[list[Remedy], dic
     return [r for r in asked if r.name in findings], {n: list(dict.fromkeys(c)) for n, c in findings.items()}
 
 
-def _show(patch: Patch, json: str | None) -> None:
+def _show(patch: Patch, json: str | None, language: str) -> None:
     import msgspec
 
     if json:
@@ -72,8 +73,9 @@ def _show(patch: Patch, json: str | None) -> None:
     if json != STDOUT:
         emit(patch.diff)
     sys.stdout.flush()
+    tell = teller(language)
     for line in _words(patch):
-        say(line)
+        tell(line)
 
 
 def _words(patch: Patch) -> list[str]:
@@ -87,7 +89,7 @@ def _words(patch: Patch) -> list[str]:
         lines.append(f"{patch.path} written; as it was: {patch.backup}")
     else:
         lines.append("nothing was written; --apply writes it")
-    return [f"unstall: {line}" for line in lines]
+    return lines
 
 
 def _change(change: Change, proven: bool) -> str:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unstall.commands.files import STDOUT, say
+from unstall.commands.files import STDOUT
+from unstall.commands.progress import Tell, teller
 from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
@@ -43,17 +44,18 @@ def run(
     """
     from unstall.collect import collect
 
+    tell = teller(language)
     with _program_output(aside=STDOUT in targets.values()):
         try:
-            capture = collect(command, options, say=_say)
+            capture = collect(command, options, say=tell)
         except KeyboardInterrupt:
-            _say("interrupted before the capture was complete: nothing was kept")
+            tell("interrupted before the capture was complete: nothing was kept")
             return INTERRUPTED
-    _where(capture)
+    _where(capture, tell)
     if capture.sqlite is not None:
         page = page and not targets.get("html")
-        _report(capture.sqlite, targets, page, top=top, by=by, step=step, language=language)
-    _say(f"exit code {capture.exit_code} is the program's own ({Path(command[0]).name})")
+        _report(capture.sqlite, targets, page, tell, top=top, by=by, step=step, language=language)
+    tell(f"exit code {capture.exit_code} is the program's own ({Path(command[0]).name})")
     return capture.exit_code
 
 
@@ -86,23 +88,23 @@ def join_nsys_args(words: Sequence[str]) -> list[str]:
     return [*words[:first], *([value] if some else [""]), *words[end:]]
 
 
-def _report(sqlite: Path, targets: dict[str, str], page: bool, **how: Any) -> None:
+def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, **how: Any) -> None:
     """The program has run: whatever goes wrong from here is a line, and the exit code stays the program's."""
     from unstall.commands import report
 
     try:
         seen = report.run([str(sqlite)], targets, events=page, **how)
     except UnstallError as error:
-        _say(str(error))
+        tell(str(error))
         return
     except Exception as error:
-        _say(f"internal error while reporting: {type(error).__name__}: {error}. The capture is kept: {sqlite}")
+        tell(f"internal error while reporting: {type(error).__name__}: {error}. The capture is kept: {sqlite}")
         return
     if page:
-        _leave_page(seen, sqlite.parent / PAGE)
+        _leave_page(seen, sqlite.parent / PAGE, tell)
 
 
-def _leave_page(seen: list[Seen], file: Path) -> None:
+def _leave_page(seen: list[Seen], file: Path, tell: Tell) -> None:
     """The report as a page that nobody asked for: it may fail, and nothing else does for that."""
     try:
         from unstall.commands.files import write
@@ -111,22 +113,18 @@ def _leave_page(seen: list[Seen], file: Path) -> None:
 
         write(str(file), rendered(OUTPUT, seen))
     except Exception as error:
-        _say(f"no {PAGE} was left: {error}")
+        tell(f"no {PAGE} was left: {error}")
         return
-    _say(f"the report as a page: {os.path.relpath(file)}")
+    tell(f"the report as a page: {os.path.relpath(file)}")
 
 
-def _where(capture: Capture) -> None:
+def _where(capture: Capture, tell: Tell) -> None:
     if capture.directory is None:
-        _say("no capture was kept")
+        tell("no capture was kept")
         return
     kept = [path.name for path in (capture.sqlite, capture.report) if path is not None]
     folder, size = os.path.relpath(capture.directory), f"{capture.size_bytes / 1e6:,.1f} MB"
-    _say(f"captured by {capture.collector} {capture.version} in {folder} ({size}): {', '.join(kept)}")
-
-
-def _say(line: str) -> None:
-    say(f"unstall: {line}")
+    tell(f"captured by {capture.collector} {capture.version} in {folder} ({size}): {', '.join(kept)}")
 
 
 @contextmanager

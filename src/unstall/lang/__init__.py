@@ -31,7 +31,7 @@ SAID, EACH = "said", "each"
 """Formats of a field that holds words of ours, not a name: ``{why:said}`` is translated as well, and ``{kinds:each}``
 part by part, at its commas."""
 COUNTS = re.compile(r"n|n_\w+")
-"""Fields of this name match figures only."""
+"""Fields of this name match figures only, and a ``table`` is one word."""
 
 
 class Speaker:
@@ -76,8 +76,9 @@ class Speaker:
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
-        """Templates of ``HEARD`` as patterns, those with the most letters of their own first: the most particular."""
-        wanted = sorted((t for t in self._heard if "{" in t), key=_letters, reverse=True)
+        """Templates of ``HEARD`` as patterns, the most particular first: what begins with words or a count of its own
+        before what begins with anything, then those with the most letters."""
+        wanted = sorted((t for t in self._heard if "{" in t), key=lambda t: (_open(t), -_letters(t)))
         return [(pattern(t), t) for t in wanted]
 
 
@@ -100,10 +101,16 @@ def pattern(template: str) -> re.Pattern[str]:
     for text, field, _, _ in string.Formatter().parse(template):
         out += re.escape(text)
         if field is not None:
-            value = r"[\d,.]+" if COUNTS.fullmatch(field) else ".*?"
+            value = r"[\d,.]+" if COUNTS.fullmatch(field) else r"\S+" if field == "table" else ".*?"
             out += f"(?P={field})" if field in seen else f"(?P<{field}>{value})"
             seen.add(field)
     return re.compile(out, re.DOTALL)
+
+
+def _open(template: str) -> bool:
+    """Whether a template begins with a field that anything fits."""
+    text, field, *_ = next(iter(string.Formatter().parse(template)))
+    return not text and field is not None and COUNTS.fullmatch(field) is None
 
 
 def _letters(template: str) -> int:

@@ -113,7 +113,7 @@ HEARD = {
         "스위치로 켤 수 있는 해결책이 있는 발견 사항이 없습니다: 안전한 것을 모두 시도합니다"
     ),
     "plain": "그대로",
-    "{step} ms a step ({n_took} s; {n_left} s left)": "스텝당 {step} ms({n_took} s; {n_left} s 남음)",
+    "{n_step} ms a step ({n_took} s; {n_left} s left)": "스텝당 {n_step} ms({n_took} s; {n_left} s 남음)",
     "one run a side: runs differ by more than steps do": (
         "한쪽에 실행 한 번씩입니다: 실행끼리의 차이가 스텝끼리의 차이보다 큽니다"
     ),
