@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from unstall.lang import Speaker, speaker
 from unstall.report import text
-from unstall.report.layout import bar, heading, wrap
+from unstall.report.layout import Column, bar, heading, table, wrap
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -48,7 +48,7 @@ def _facts(report: KernelReport, say: Speaker) -> Iterator[str]:
     if report.chosen:
         share = "" if report.share_percent is None else f" ({report.share_percent:.0f} %)"
         yield say.heard(report.chosen) + share
-    yield say("{n} launches measured", n=report.launches)
+    yield say("{n} launches measured", n=report.launches) if report.launches != 1 else say("one launch measured")
     if report.duration_ns is not None:
         yield say("{time} each", time=text.duration(report.duration_ns))
     if report.grid:
@@ -62,10 +62,11 @@ def _peaks(report: KernelReport, width: int, say: Speaker) -> Iterator[Text]:
     rows = [("arithmetic", r.compute_percent), ("  tensor cores", r.tensor_percent), ("memory", r.memory_percent),
             ("  DRAM", r.dram_percent), ("  L2", r.l2_percent), ("  L1, shared", r.l1_percent)]  # fmt: skip
     known = [(name[: len(name) - len(name.lstrip())] + say(name.strip()), v) for name, v in rows if v is not None]
-    longest = max((len(name) for name, _ in known), default=0)
-    for name, value in known:
-        drawn = bar(min(value, 100) / 100, min(BAR, max(width - longest - 14, 5)), True)
-        yield from wrap(f"{name:<{longest}}  {value:5.1f} %  {drawn}", width, first="  ")
+    figures = Column("%", [text.share(value) for _, value in known])
+    lines = table(Column("", [name for name, _ in known]), [figures], width)[1:]
+    for line, (_, value) in zip(lines, known, strict=True):
+        room = min(BAR, width - line.cell_len - 2)
+        yield line.append("  " + bar(min(value, 100) / 100, room, True)) if room > 4 else line
 
 
 def _position(report: KernelReport, width: int, say: Speaker) -> Iterator[Text]:

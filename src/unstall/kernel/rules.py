@@ -218,7 +218,7 @@ def limits(m: Measured) -> Iterator[Hit | Skip]:
 
 def _more(m: Measured, kind: Limit) -> Iterator[Line]:
     if kind == "memory":
-        levels = {"DRAM": m.dram, "L2": m.l2, "L1 and shared memory": m.l1}
+        levels = {"DRAM": m.dram, "L2": m.l2, "L1/shared": m.l1}
         told = [f"{name} {_percent(value)}" for name, value in levels.items() if value is not None]
         if told:
             yield Line("Of their peaks: {levels}", m.dram, "%", {"levels": ", ".join(told)})

@@ -15,8 +15,8 @@ from unstall.load._kineto.decode import Args, Event
 from unstall.load.tables import NAME
 
 NO_ARGS = Args()
-MOST = Decimal(2) ** 61
-"""µs or ns: more is damage, and an exponent of a million digits must not be written out."""
+MOST = Decimal(2) ** 62
+"""ns: more is damage, and an exponent of a million digits must not be written out."""
 LEAST_NS = Decimal(10) ** 17
 """A time stamp beyond this is nanoseconds since 1970 (1.7e18 today); in microseconds it would be the year 5138."""
 
@@ -35,10 +35,11 @@ def times(events: Sequence[Event], unit: int) -> tuple[pl.Series, pl.Series]:
 
 
 def _ns(values: list[Decimal | None], unit: int) -> pl.Series:
+    most = MOST / unit
     try:
-        found = [int(v * unit) if v is not None and -MOST < v < MOST else None for v in values]
+        found = [int(v * unit) if v is not None and -most < v < most else None for v in values]
     except (InvalidOperation, ValueError):  # NaN, which compares with nothing
-        found = [int(v * unit) if v is not None and v.is_finite() and -MOST < v < MOST else None for v in values]
+        found = [int(v * unit) if v is not None and v.is_finite() and -most < v < most else None for v in values]
     return pl.Series(found, dtype=pl.Int64)
 
 

@@ -23,6 +23,7 @@ from unstall.load.tables import from_rows
 
 GLOBAL = 1 << 48  # nsys's bits above the process number
 FITS = 1 << 24
+MOST = 1 << 62
 OF_THREAD = re.compile(r"thread \d+ \((.*)\)")
 
 Key = tuple[int, int]
@@ -85,7 +86,7 @@ def process_id(pid: int) -> int:
 def key_of(event: Event) -> Key:
     """(pid, tid) as whole numbers; 0 for what is none."""
     pid, tid = event.pid, event.tid
-    if type(pid) is int and type(tid) is int:
+    if type(pid) is int and type(tid) is int and -MOST < pid < MOST and -MOST < tid < MOST:
         return pid, tid
     return _integer(pid) or 0, _integer(tid) or 0
 
