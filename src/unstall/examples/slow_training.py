@@ -2,9 +2,10 @@
 
     unstall run -- python slow_training.py          or, for the same:  unstall demo --live
 
-Every batch is decoded on the main thread (about 20 ms of it) while the GPU idles, and copied from pageable memory while
-everything else waits. It runs in PyTorch, on a GPU where there is one, else on the CPU, and in NumPy where there is no
-PyTorch: 50 steps, a few seconds. Ranges: data_load, h2d_transfer, forward, backward and optimizer in step_0, step_1 …
+Every batch is read and decoded on the main thread (about 20 ms of it) while the GPU idles, and copied from pageable
+memory while everything else waits. It runs in PyTorch, on a GPU where there is one, else on the CPU, and in NumPy where
+there is no PyTorch: 50 steps, a few seconds. Ranges: data_load, h2d_transfer, forward, backward and optimizer in step_0,
+step_1 …
 
 The remedy in PyTorch is arguments of the DataLoader: ``unstall try`` measures it, ``unstall fix`` writes it. NumPy has
 no DataLoader; there ``--ahead N`` draws the batches in N processes through ``unstall.prefetch``.
@@ -17,18 +18,21 @@ import os
 import random
 import zlib
 from collections.abc import Iterator
-from time import perf_counter, thread_time
+from time import perf_counter, sleep, thread_time
 from typing import Any
 
 import unstall
 
 BATCH = 64
-DECODE_S = 0.020 / BATCH  # what decoding and augmenting one picture takes here: 20 ms a batch
+AT_ONCE, READ_S = 16, 0.0035  # pictures that a read brings, and how long it waits for them: 14 ms a batch
+DECODE_S = 0.006 / BATCH  # what decoding and augmenting one picture takes: 6 ms a batch
 STORED = zlib.compress(random.Random(0).randbytes(20_000) * 2)
 
 
-def decode() -> None:
-    """Stands for reading, decoding and augmenting a picture: CPU work that no GPU can hide while it is done here."""
+def load(picture: int) -> None:
+    """Stands for reading, decoding and augmenting a picture: a disk is waited for, then the CPU works."""
+    if picture % AT_ONCE == 0:
+        sleep(READ_S)
     end = thread_time() + DECODE_S  # of the CPU's time, not of the clock's: workers that share a core get no gift
     while thread_time() < end:
         zlib.decompress(STORED)
@@ -51,7 +55,7 @@ def train_torch(steps: int, report: Any) -> None:
             return steps * BATCH
 
         def __getitem__(self, index: int) -> Any:
-            decode()
+            load(index)
             random_ = torch.Generator().manual_seed(index)
             return torch.randn(width, generator=random_), torch.randn(width, generator=random_)
 
@@ -96,8 +100,8 @@ class Batches:
     def __getitem__(self, index: int) -> Any:
         import numpy as np
 
-        for _ in range(BATCH):
-            decode()
+        for picture in range(BATCH):
+            load(picture)
         rng = np.random.default_rng(index)
         return rng.standard_normal((BATCH, self.width)), rng.standard_normal((BATCH, self.width))
 
