@@ -56,7 +56,9 @@ def test_cupy_gets_cupys_words() -> None:
     assert "cupy.fuse" in fix.text and "torch" not in fix.text
     assert fix.trial is None and fix.patch is None, "trials and patches are for PyTorch scripts"
     assert "cupyx.empty_pinned" in finding("cupy_add__float32", "host-data-loading").fix.text
-    assert "합치고" in finding("cupy_add__float32_float32_float32", "launch-bound", "ko").fix.text
+    korean = finding("cupy_add__float32_float32_float32", "launch-bound", "ko").fix
+    assert "@cupy.fuse" in korean.text and any("가" <= c <= "힣" for c in korean.text)
+    assert "torch" not in fix.title + korean.title
 
 
 def test_jax_gets_jaxs_words_even_where_kernels_are_cublass() -> None:

@@ -57,8 +57,17 @@ def worded(fix: Fix, framework: Framework, code: str, key: str, language: str) -
         return fix
     told = CUPY.get(f"{code}/{key}" if key else code) if framework == "cupy" else None
     words = fix if told is None else replace(fix, cuda=told.get(language, told["en"]))
-    return replace(words, trial=None, patch=None)
+    title = TITLES.get(code, {}).get(language, fix.title)
+    return replace(words, title=title, trial=None, patch=None)
 
+
+TITLES: dict[str, dict[str, str]] = {
+    "launch-bound": {
+        "en": "Launch less: fuse, or replay a CUDA graph",
+        "ko": "실행 횟수 줄이기: 융합 또는 CUDA 그래프",
+    },
+}
+"""Headings that name PyTorch's own means, for the others: rule → language → heading."""
 
 CUPY: dict[str, dict[str, str]] = {
     "host-data-loading": {

@@ -150,7 +150,8 @@ def _guess(head: bytes) -> str:
     tool = next((t for magic, t in PACKED.items() if head.startswith(magic)), None)
     if tool:
         return f"It is compressed: unpack it first ({tool})"
-    return "Known: an nsys export (.sqlite), a report (.nsys-rep, .qdstrm), the text of `nsys stats`, a PyTorch trace (.json)"
+    known = "an nsys export (.sqlite), a report (.nsys-rep, .qdstrm), the text of `nsys stats`, a PyTorch trace (.json)"
+    return f"Known: {known}"
 
 
 @once
