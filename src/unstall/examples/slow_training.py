@@ -4,8 +4,8 @@
 
 Every batch is read and decoded on the main thread (about 20 ms of it) while the GPU idles, and copied from pageable
 memory while everything else waits. It runs in PyTorch, on a GPU where there is one, else on the CPU, and in NumPy where
-there is no PyTorch: 50 steps, a few seconds. Ranges: data_load, h2d_transfer, forward, backward and optimizer in step_0,
-step_1 …
+there is no PyTorch: 50 steps, a few seconds. Ranges: data_load, h2d_transfer, forward, backward and optimizer in
+step_0, step_1 …
 
 The remedy in PyTorch is arguments of the DataLoader: ``unstall try`` measures it, ``unstall fix`` writes it. NumPy has
 no DataLoader; there ``--ahead N`` draws the batches in N processes through ``unstall.prefetch``.
