@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 SCHEMA_VERSION = 1
+LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
 
 # --------------------------------------------------------------------------------------------------------------------
 # Profile: what a capture holds

@@ -15,8 +15,6 @@ from unstall.errors import ProfileUnreadable, UsageError
 if TYPE_CHECKING:
     from unstall.model import Analysis, Profile, Report
 
-LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
-
 
 def report_of(
     path: str | os.PathLike[str],
@@ -57,7 +55,7 @@ def examine(
     """
     from unstall.lang import told
     from unstall.load import open_any
-    from unstall.model import Report
+    from unstall.model import LONGEST_STEP_NS, Report
 
     if unprofiled_ns is not None and not 0 < unprofiled_ns <= LONGEST_STEP_NS:
         raise UsageError("the step time without the profiler", "must be above 0 and below 12 days", "Give it in ms")

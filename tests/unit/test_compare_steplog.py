@@ -102,3 +102,14 @@ def test_warm_up_is_counted() -> None:
     row = report.steps[0]
     assert (row.count, row.warmup, len(row.samples_ns), row.period_ns.median) == (31, 1, 30, 20_000_000)
     assert row.gpu_busy_ns is None and report.kernels is None, "a log says nothing of the GPU"
+
+
+def test_times_that_no_step_can_have() -> None:
+    log = steplog.read("\n".join(["25.0", "25.4", "24.9"] * 8 + ["1e308"]), "log")
+    assert log.steps[0].count == 24 and [w.code for w in log.warnings] == ["stray-lines"]
+    with pytest.raises(UsageError, match=r"1e\+308"):
+        steplog.read(str([25.0] * 20 + [1e308]), "log")
+    edited = steplog.read("\n".join(["25.0", "25.4", "24.9"] * 8), "log")
+    edited.steps[0].samples_ns += [0, -5, 10**18]
+    found = unstall.compare(edited, log)
+    assert "impossible-steps" in {w.code for w in found.warnings} and found.before.count == 24

@@ -320,7 +320,7 @@ def confidence(steps: StepTable) -> str:
     if not steps.source.startswith(("kernels", "phase")):
         return "high"
     frame = steps.frame
-    seldom = frame.height < MANY_PERIODS or int(frame["ops"].median() or 0) < STEP_OPS
+    seldom = frame.height < MANY_PERIODS or float(np.median(frame["ops"].to_numpy())) < STEP_OPS
     return "low" if steps.source == "kernels" and seldom else "medium"
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unstall.compare import steplog
 from unstall.compare.settled import settled
-from unstall.model import Report, StepsRow, Warning_
+from unstall.model import LONGEST_STEP_NS, Report, StepsRow, Warning_
 
 Floats = npt.NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def choose(before: Report, after: Report) -> tuple[Side, Side, list[Warning_]]:
     """The two sides, and what there is to say about the choice."""
     rows = _same_kind(_candidates(before), _candidates(after))
     picked = [_limiting(side) for side in rows]
-    level = all(p is not None and p.unprofiled_ns is not None for p in picked)
+    level = all(p is not None and 0 < (p.unprofiled_ns or 0) <= LONGEST_STEP_NS for p in picked)
     said: list[Warning_] = []
     sides = []
     for name, report, row in zip(("before", "after"), (before, after), picked, strict=True):
@@ -63,7 +63,7 @@ def choose(before: Report, after: Report) -> tuple[Side, Side, list[Warning_]]:
 
 def _candidates(report: Report) -> list[StepsRow]:
     """Processes with steps; those with GPU work where there are any."""
-    rows = [row for row in report.steps if row.samples_ns]
+    rows = [row for row in report.steps if _possible(row).size]
     return [row for row in rows if row.gpu_busy_ns] or rows
 
 
@@ -83,12 +83,23 @@ def _limiting(rows: Sequence[StepsRow]) -> StepsRow | None:
 def _samples(row: StepsRow | None, name: str, level: bool) -> tuple[Floats, list[Warning_]]:
     if row is None:
         return np.zeros(0), []
-    x = np.asarray(row.samples_ns, dtype=np.float64)
+    x = _possible(row)
     start = settled(x)
     steady = x[start.first :]
     if level and row.unprofiled_ns:
         steady = steady * (row.unprofiled_ns / float(np.median(steady)))
-    return steady, start.words(x.size, name)
+    return steady, [*_impossible(len(row.samples_ns) - x.size, name), *start.words(x.size, name)]
+
+
+def _possible(row: StepsRow) -> Floats:
+    """The samples that can be the time of a step; a file from elsewhere may hold anything."""
+    x = np.asarray(row.samples_ns, dtype=np.float64)
+    return x[(x > 0) & (x <= LONGEST_STEP_NS)]
+
+
+def _impossible(count: int, name: str) -> list[Warning_]:
+    text = f"{name}: {count} step times that no step can have were left out"
+    return [Warning_(code="impossible-steps", text=text)] if count else []
 
 
 def _several(report: Report, row: StepsRow | None, name: str) -> list[Warning_]:

@@ -8,7 +8,6 @@ stand above; a few lines of something else are left out and said.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 
@@ -16,10 +15,11 @@ import numpy as np
 
 from unstall.compare.settled import Settled, settled
 from unstall.errors import NotAProfile, UsageError
-from unstall.model import Period, ProfileFacts, Report, StepsRow, Warning_
+from unstall.model import LONGEST_STEP_NS, Period, ProfileFacts, Report, StepsRow, Warning_
 
 PRODUCER = "step log"
 MS = {"": 1.0, "ms": 1.0, "s": 1e3, "sec": 1e3, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
+LONGEST_MS = LONGEST_STEP_NS / 1e6
 STRAY = 0.1  # share of lines that may be something else: more, and the file is not a list of step times
 LONGEST_QUOTE = 40
 
@@ -65,7 +65,7 @@ def report(samples_ms: Sequence[float], name: str = "") -> Report:
         UsageError: there are none, or one is not a number above zero.
     """
     for i, value in enumerate(samples_ms, 1):
-        if not 0 < value < math.inf:
+        if not 0 < value <= LONGEST_MS:
             raise UsageError(name or "step times", f"step {i} of {len(samples_ms)} took {value} ms", WANTED)
     ns = np.maximum(np.rint(np.asarray(samples_ms, dtype=np.float64) * 1e6), 1).astype(np.int64)
     facts = ProfileFacts(
@@ -118,7 +118,7 @@ def _parsed(text: str) -> tuple[list[float], list[tuple[int, str]]]:
         match = _LINE.match(line)
         scale = MS.get(match["unit"].lower()) if match else None
         value = float(match["number"]) * scale if match and scale else 0.0
-        if 0 < value < math.inf:
+        if 0 < value <= LONGEST_MS:
             good.append(value)
         else:
             bad.append((i, line))
