@@ -227,6 +227,16 @@ def test_counters_are_means_over_equal_stretches() -> None:
     assert all(0 < v < 100 for v in counter.values)
 
 
+def test_a_gpu_that_idles_most_of_the_time_is_seen_to(profile_path: Callable[[str], Path]) -> None:
+    """Busy 6 % of the time, most of its changes while it works: a mean of the points would show 90 %."""
+    analysis = unstall.analyze(unstall.load(profile_path("slow_loader_window")))
+    found = timeline(analysis, unstall.diagnose(analysis))
+    busy = next(t for t in found.tracks if t.kind == "counter" and t.name == "GPU busy [%]")
+    at = np.cumsum(busy.start)
+    mean = float((np.asarray(busy.values)[:-1] * np.diff(at)).sum() / (at[-1] - at[0]))
+    assert 4 < mean < 8
+
+
 @pytest.mark.parametrize(
     ("name", "code", "kind"),
     [

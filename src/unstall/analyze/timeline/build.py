@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from unstall.analyze import intervals
@@ -93,17 +94,23 @@ def _left_out(analysis: Analysis, deep: int, tracks_: int) -> list[Omitted]:
 
 
 def _sampled(frame: pl.DataFrame, seen: Windows) -> pl.DataFrame:
-    """A counter's points: means over equal stretches of the whole run, finer where it is shown in full."""
-    inside = seen.cover(frame.select(start="time", end="time"))
+    """A counter's points: means over equal stretches of the whole run, finer where it is shown in full.
+
+    A value holds until the next one: the means are of time, not of points, of which a quiet stretch has few.
+    """
+    if frame.height <= COUNTER_POINTS:
+        return frame
+    time, value = frame["time"].to_numpy(), frame["value"].to_numpy()
     spans = int((seen.full[1] - seen.full[0]).sum())
-    parts = [(frame.filter(inside), spans), (frame.filter(~inside), seen.end - seen.begin)]
-    return pl.concat([_means(rows, span) for rows, span in parts]).sort("time")
-
-
-def _means(rows: pl.DataFrame, span: int) -> pl.DataFrame:
-    width = max(span // COUNTER_POINTS, 1)
-    by = rows.group_by(pl.col("time") // width).agg(pl.col("time").min().alias("first"), pl.col("value").mean())
-    return by.select(time="first", value="value")
+    begin, end = int(time[0]), max(seen.end, int(time[-1]) + 1)
+    edges = [np.linspace(begin, end, COUNTER_POINTS + 1)]
+    edges += [np.arange(a, b, max(spans // COUNTER_POINTS, 1)) for a, b in zip(*seen.full, strict=True)]
+    at = np.unique(np.concatenate(edges).astype(np.int64).clip(begin, end))
+    upto = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
+    area = np.interp(at, np.append(time, end), np.append(upto, upto[-1] + value[-1] * (end - time[-1])))
+    means = np.diff(area) / np.diff(at)
+    changes = np.flatnonzero(np.abs(np.diff(means, prepend=np.inf)) > 0)
+    return pl.DataFrame({"time": at[:-1][changes], "value": means[changes]})
 
 
 def _fit(kept: list[Track], seen: Windows, events: int) -> list[Track]:
