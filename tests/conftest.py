@@ -21,6 +21,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNSTALL_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("UNSTALL_CACHE", raising=False)
+        patch.delenv("UNSTALL_LANG", raising=False)
         yield
 
 

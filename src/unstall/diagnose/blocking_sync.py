@@ -199,7 +199,7 @@ KOREAN = """
 """
 
 TEXTS["ko"] = Texts(
-    title="GPU를 기다리는 대기가 GPU의 일감을 떨어뜨립니다",
+    title="GPU를 기다리는 대기 때문에 GPU의 일감이 떨어집니다",
     says={
         "dry": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안, 대기 중이거나 대기 직후에 GPU가 유휴 상태입니다",
         "waits": "{call}: 스텝마다 대기 {value:n}번, 호출 안의 시간 {inside:ms}. GPU를 기다리는 것은 비용이 아니고 "
