@@ -98,7 +98,7 @@ def of_whole(told: Texts, language: str) -> Texts:
 
 
 def choose(texts: Mapping[str, Texts], language: str) -> Texts:
-    """The texts in ``language``, English where it lacks them; what programs read of a remedy is said in English only."""
+    """The texts in ``language``, English where it lacks them; what programs read of a remedy is said in English."""
     english = texts["en"]
     told = texts.get(language, english)
     fixes = {key: _switched(told.fixes.get(key, fix), fix) for key, fix in english.fixes.items()}
