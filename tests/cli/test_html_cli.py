@@ -55,7 +55,7 @@ def test_page_on_standard_output_is_alone_there(run: Run, capture: Path) -> None
 def test_page_speaks_the_language_of_its_report(run: Run, capture: Path) -> None:
     run("report", capture / "profile.sqlite", "--lang", "ko", "--html", capture / "ko.html")
     written = (capture / "ko.html").read_text(encoding="utf-8")
-    assert '<html lang="ko">' in written and "진단 결과" in written and ">Findings<" not in written
+    assert '<html lang="ko">' in written and "발견 사항" in written and ">Findings<" not in written
 
 
 def test_two_profiles_in_one_page_are_refused(run: Run, capture: Path) -> None:

@@ -17,6 +17,7 @@ from unstall import lang
 from unstall.diagnose import frameworks, ranking, registry
 from unstall.diagnose.registry import Rule
 from unstall.report import tables, words
+from unstall.report.html import texts as page
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(unstall.__file__).parent
@@ -28,8 +29,8 @@ KO = lang.speaker("ko")
 HANGUL = re.compile("[가-힣]")
 
 SECTIONS = ("탐지 대상", "해결 방법", "안전성", "오탐인 경우", "판정 기준")
-NAMES_ONLY = {"api"}
-"""Translations that are the same word in Latin letters."""
+LATIN = {"api", "unstall", "pid"}
+"""What stays in Latin letters although it is a word."""
 
 
 def fields(template: str) -> list[str]:
@@ -57,6 +58,8 @@ def pairs() -> Iterator[tuple[str, str, str]]:
             yield f"{rule.code} {place}", english[place], korean.get(place, "")
     for place, told in frameworks.CUPY.items():
         yield f"CuPy {place}", told["en"], told.get("ko", "")
+    for key, text in page.TEXTS["en"].items():
+        yield f"page {key}", text, page.TEXTS["ko"].get(key, "")
     for english, korean in KOREAN.items():
         yield "catalogue", english, korean
 
@@ -93,7 +96,7 @@ def test_translations_hold_the_same_figures() -> None:
 
 def test_everything_is_in_korean_and_calls_a_finding_a_finding() -> None:
     for place, english, korean in PAIRS:
-        if english.strip() and english not in NAMES_ONLY and re.search("[a-z]{3}", re.sub(r"{[^}]*}", "", english)):
+        if set(re.findall("[a-z]{3,}", re.sub(r"{[^}]*}", "", english))) - LATIN:
             assert HANGUL.search(korean), f"{place}: {english!r} → {korean!r}"
         assert not re.search("문제|이슈", korean), f"{place}: {korean}"
 

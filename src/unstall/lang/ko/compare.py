@@ -66,6 +66,7 @@ HEARD = {
     "{n} steady steps, and fewer than {n_least} cannot tell a change from noise": (
         "정상 상태 스텝 {n}개뿐입니다. {n_least}개보다 적으면 변화와 잡음을 구별할 수 없습니다"
     ),
+    "{n} step times that no step can have were left out": "어떤 스텝에도 있을 수 없는 스텝 시간 {n}개를 제외했습니다",
     "only {n} steady steps; 100 make a 5 % change certain": (
         "정상 상태 스텝이 {n}개뿐입니다. 100개면 5 % 변화가 확실해집니다"
     ),
