@@ -390,7 +390,7 @@ class StepsRow(Record, kw_only=True):
     limit: str = "host"
     host_period_ns: int | None = None
     gpu_period_ns: int | None = None
-    confidence: str = "high"
+    confidence: Literal["high", "medium", "low"] = "high"
 
 
 class Category(Record, kw_only=True):

@@ -174,3 +174,16 @@ def test_lost_ranges_are_recognised_without_a_diagnostic(tmp_path: Path) -> None
     t = TraceBuilder(version="2026.2")
     t.osrt("read", 0, ms(1))
     assert changed(t.write(tmp_path / "newer.sqlite"), domain_end).notes == ()
+
+
+@pytest.mark.parametrize("stated", ["9" * 400, str(2**63 - 1), "-5", "soon"])
+def test_duration_that_cannot_be_is_that_of_the_events(stated: str, tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.range("step", ms(1), ms(9))
+    path = t.write(tmp_path / "run.sqlite")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE other AS SELECT ? AS duration", [stated])
+        db.execute("DROP TABLE ANALYSIS_DETAILS")
+        db.execute("ALTER TABLE other RENAME TO ANALYSIS_DETAILS")
+        db.commit()
+    assert load(path).meta.duration_ns == ms(8)

@@ -743,3 +743,11 @@ def test_any_pile_of_its_words_as_well(words: list[str]) -> None:
 def test_rulers_without_their_headers_are_refused(text: str) -> None:
     """Found by mutation: a blank line in the place of a wrapped header."""
     read_or_refuse(text)
+
+
+def test_half_a_character_in_json_or_text() -> None:
+    """An escape may hold one half of a pair; no file can."""
+    rows = '[\n {"Time (%)": "100.0", "Total Time (ns)": "5", "Instances": "1", "Range": "\\ud800x"}\n]'
+    assert stats(rows)[0].frame["name"].to_list() == ["\ufffdx"]
+    text = "Time (%),Total Time (ns),Instances,Range\n100.0,5,1,\udc80y\n"
+    assert stats(text)[0].frame["name"].to_list() == ["\ufffdy"]

@@ -11,6 +11,7 @@ from unstall.analyze.steps import find_steps
 from unstall.diagnose import diagnose
 from unstall.errors import UsageError
 from unstall.model import Profile, StepTable
+from unstall.report import terminal
 from unstall.testing import TraceBuilder, ms, us
 
 
@@ -202,3 +203,12 @@ def test_of_many_processes_the_busiest_are_examined_and_the_others_said(monkeypa
     assert {f.where.process for f in report.findings} <= {300, 200}
     (left,) = (n for n in report.not_checked if n.code == "processes")
     assert left.reason.startswith("1 of 3 processes")
+
+
+def test_what_takes_no_time_is_no_step() -> None:
+    t = TraceBuilder()
+    for i in range(8):
+        t.range(f"step_{i}", ms(1), ms(1))
+        t.copy("HtoD", 0, dur=0, copy_dur=0)
+    report = diagnose(analyze(t.profile()))
+    assert report.steps == [] and list(terminal.lines(report, 80))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +128,7 @@ def _find(
         else ranges.filter((pl.col("process") == process) & pl.col("closed") & ~pl.col("library"))
     )
     if chosen is not None:
-        return None if own is None else next(_by_name(own, chosen, None, "regex"), None)
+        return None if own is None else next(filter(_takes_time, _by_name(own, chosen, None, "regex")), None)
     mine = ops.select("process", "kind", "code", "thread", "api_start", "start", "end")
     mine = mine.filter(pl.col("process") == process)
     attempts = (
@@ -137,7 +138,11 @@ def _find(
         () if own is None else _by_phase(own, mine),
         _by_kernels(mine),
     )
-    return next((f for a in attempts for f in a), None)
+    return next((f for a in attempts for f in a if _takes_time(f)), None)
+
+
+def _takes_time(found: _Found) -> bool:
+    return bool(np.median(np.diff(found.start)) > 0)
 
 
 def _by_name(
@@ -282,7 +287,7 @@ def _runs_ahead(
     While the launch queue fills, the host's steps are short; once it is full they follow the GPU. The median over both
     phases means nothing, so a GPU that is busy throughout decides by itself.
     """
-    if gpu is None:
+    if gpu is None or np.median(gpu) <= 0:
         return False
     if np.median(gpu) > RUN_AHEAD * np.median(host):
         return True
@@ -315,7 +320,7 @@ def _marked(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(usual))
 
 
-def confidence(steps: StepTable) -> str:
+def confidence(steps: StepTable) -> Literal["high", "medium", "low"]:
     """How sure it is that these are the training steps: names are evidence, a repetition alone is little."""
     if not steps.source.startswith(("kernels", "phase")):
         return "high"

@@ -25,6 +25,7 @@ from pathlib import Path
 from unstall.errors import NotAProfile
 from unstall.load.database import Database
 from unstall.load.schema import NVTX, SOURCES
+from unstall.load.trust import LATEST_NS
 from unstall.model import DEVICE_TABLES, Meta, Warning_
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_RANK")
@@ -166,7 +167,7 @@ def _span(db: Database, facts: Facts, first: int, last: int) -> tuple[int, int]:
     cut = facts.export.get("EXPORT_PARAM_TIMES_TO_EXPORT") or any(k.startswith("DERIVED_") for k in facts.export)
     stated = db.rows("ANALYSIS_DETAILS", "duration")
     duration = _integer(stated[0][0]) if stated else None
-    if cut or duration is None:
+    if cut or duration is None or duration < 0:
         return first, last
     return 0, max(duration, last)
 
@@ -201,10 +202,12 @@ def _pairs(rows: list[tuple[str | None, ...]]) -> dict[str, str]:
 
 
 def _integer(text: str | None) -> int | None:
+    """The number that a text states, if it is one that our tables can hold."""
     try:
-        return int(text) if text else None
+        number = int(text) if text else None
     except ValueError:
         return None
+    return number if number is None or abs(number) <= LATEST_NS else None
 
 
 def _json_list(text: str) -> list[str]:

@@ -173,7 +173,7 @@ def _pace(row: BreakdownRow, say: Speaker, *, waits: bool) -> str:
     if waits:
         return say("and yet the host sets the pace, by little")
     busy = {c.name: c.ns for c in row.categories}
-    longest = max(busy, key=lambda n: busy[n])
+    longest = max(busy, key=lambda n: busy[n], default="")
     if longest == "exposed_copy":
         return say("copies set the pace, not the host")
     if longest == "exposed_communication":

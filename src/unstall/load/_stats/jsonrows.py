@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unstall.load._stats.columns import Column, acceptor, any_header, parse_header
+from unstall.load._stats.text import whole
 from unstall.model import Warning_
 
 _FIRST = 200  # lines in which the first object must end: enough for a printed one whose name has line breaks
@@ -35,7 +36,8 @@ def read(lines: Sequence[str], i: int, named: bool) -> JsonTable | None:
         return None
     first, _ = _objects("\n".join(lines[i : i + _FIRST]), most=1)
     keys = list(first[0]) if first else []
-    columns = parse_header(keys) or (any_header(keys) if named and keys else None)
+    heads = [whole(key) for key in keys]
+    columns = parse_header(heads) or (any_header(heads) if named and heads else None)
     return None if columns is None else _table(lines, i, keys, columns)
 
 
@@ -70,7 +72,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else whole(str(value))
 
 
 def _notes(damaged: int, closed: bool) -> list[Warning_]:

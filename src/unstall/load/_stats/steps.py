@@ -42,7 +42,7 @@ def steps(found: Ranges, truncated: bool) -> tuple[list[StepsRow], list[Warning_
     missing = _missing(names, wrapper) if truncated else 0
     if missing:
         warnings.append(_cut_off(len(names), missing))
-    return [_row(f"table:{wrapper}", names, samples, warm, "low" if missing else "medium")], warnings
+    return [_row(f"table:{wrapper}", names, samples, warm, some=missing > 0)], warnings
 
 
 def _chosen(found: Ranges) -> str | None:
@@ -51,7 +51,8 @@ def _chosen(found: Ranges) -> str | None:
     return ranked[0].name if ranked else None
 
 
-def _row(source: str, names: Sequence[str], samples: Sequence[int], warm: int, confidence: str) -> StepsRow:
+def _row(source: str, names: Sequence[str], samples: Sequence[int], warm: int, *, some: bool) -> StepsRow:
+    """``some``: of the steps only some are in the table."""
     steady = np.array(samples[warm:])
     median, p10, p90 = (int(v) for v in np.percentile(steady, [50, 10, 90]))
     return StepsRow(
@@ -59,7 +60,7 @@ def _row(source: str, names: Sequence[str], samples: Sequence[int], warm: int, c
         period_ns=Period(median=median, p10=p10, p90=p90), samples_ns=[int(v) for v in steady], unprofiled_ns=None,
         host_ns=median, gpu_busy_ns=None, kernels_per_step=None, warmup_steps=list(names[:warm]),
         warmup_ns=sum(samples[:warm]), warmup_samples_ns=[int(v) for v in samples[:warm]], limit="host",
-        confidence=confidence,
+        confidence="low" if some else "medium",
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from unstall.model import Warning_
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BOX = str.maketrans("│┃║─━═┼╋├┤┌┐└┘┬┴┏┓┗┛┣┫┳┻╇┡┩╞╡╪", "|||---++++++++++++++++++++++++")
+_HALF = re.compile("[\ud800-\udfff]")
 _QUOTED = re.compile(r"^(?://|>|#) ?")
 
 
@@ -34,12 +35,17 @@ def _without_bom(data: bytes) -> str:
     return "utf-16-be" if len(head) >= 20 and head[::2].count(0) > 0.4 * len(head) // 2 else "utf-8"
 
 
+def whole(text: str) -> str:
+    """Text that can be written: halves of a character, as an escape in JSON may hold one, become ``\\ufffd``."""
+    return _HALF.sub("\ufffd", text)
+
+
 def split_lines(text: str) -> list[str]:
     """Lines as a reader sees them: a lone carriage return (a progress bar) starts a new one.
 
     Quote marks that stand before nearly every line (``> `` of a mail, ``// `` of a comment) are taken off.
     """
-    text = _COLOUR.sub("", text.replace("\ufeff", ""))
+    text = _COLOUR.sub("", whole(text).replace("\ufeff", ""))
     lines = re.sub(r"\r*\n|\r+", "\n", text).split("\n")
     lines = [line.translate(_BOX) if ord(line.lstrip()[:1] or " ") in _BOX else line for line in lines]
     if not any(line.strip() for line in lines[1::2]):  # double-spaced by a careless copy
