@@ -127,9 +127,7 @@ def main() -> None:
         for rank in range(max(counts)):
             rank_of(source, room / f"profile_rank{rank}.sqlite", rank, options.late)
         print(f"# {max(counts)} captures of {source.stat().st_size / 1e6:.1f} MB", flush=True)
-        print(
-            "| ranks | workers | wall | CPU of workers | a capture | peak of a worker | peak of the merging process | summary | late |"
-        )
+        print("| ranks | workers | wall | CPU of workers | a capture | a worker | merging | a summary | late |")
         print("|---:|---:|---:|---:|---:|---:|---:|---:|---|")
         for count in counts:
             for number in workers:
@@ -140,8 +138,9 @@ def main() -> None:
                     sys.exit(done.stderr)
                 f = json.loads(done.stdout.splitlines()[-1])
                 print(
-                    f"| {count} | {number} | {f['seconds']:.1f} s | {f['cpu']:.0f} s | {f['each']:.2f} s | {f['worker_mb']:.0f} MB | "
-                    f"{f['parent_mb']:.0f} MB | {f['summary_kb']:.0f} kB | {f['late']} of {f['matched']} steps |",
+                    f"| {count} | {number} | {f['seconds']:.1f} s | {f['cpu']:.0f} s | {f['each']:.2f} s | "
+                    f"{f['worker_mb']:.0f} MB | {f['parent_mb']:.0f} MB | {f['summary_kb']:.0f} kB | "
+                    f"{f['late']} of {f['matched']} steps |",
                     flush=True,
                 )
 

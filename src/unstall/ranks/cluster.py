@@ -7,6 +7,7 @@ others, three times at most; then the file comes back with an error. ``unstall``
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ def read(files: Sequence[str], scheduler: str, *, patience: float, **asked: Any)
     """
     distributed = _distributed()
     try:
+        asyncio.run(_probe(distributed, scheduler))
         client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         why = f"no Dask scheduler answers there ({' '.join(str(error).split())[:120]})"
@@ -36,6 +38,12 @@ def read(files: Sequence[str], scheduler: str, *, patience: float, **asked: Any)
         ) from error
     with contextlib.closing(client):
         yield from _Job(distributed, client, patience, asked).read(files)
+
+
+async def _probe(distributed: Any, scheduler: str) -> None:
+    """Connect and go: a client that never came to be would stay around and complain at the end of the program."""
+    comm = await distributed.comm.connect(scheduler, timeout=CONNECT_SECONDS)
+    await comm.close()
 
 
 class _Job:
@@ -100,6 +108,7 @@ class _Job:
 def _distributed() -> Any:
     try:
         import distributed
+        import distributed.comm
     except ImportError as error:
         raise UsageError("--scheduler", "dask.distributed is not installed", INSTALL) from error
     return distributed

@@ -70,21 +70,22 @@ def _ranks(merged: Ranks, width: int, top: int, say: Speaker) -> Iterator[Text]:
     note = say("ms a step; own: without waiting; costs: what the others wait for it") if known else say("ms a step")
     yield from heading(say("RANKS"), note, width)
     columns = [
-        Column(say("step"), [text.ms(r.step_ns) for r in rows]),
+        Column(say("step"), [text.ms(r.step_ns) for r in rows], rank=1),
         Column(say("own"), [text.ms(r.own_ns) for r in rows], "bold") if known else None,
-        Column(say("waits"), [text.ms(r.wait_ns) for r in rows]) if known else None,
+        Column(say("waits"), [text.ms(r.wait_ns) for r in rows], rank=2) if known else None,
         Column(say("costs"), [text.ms(r.caused_ns) for r in rows], "red") if known else None,
-        Column(say("network"), [text.ms(r.transfer_ns) for r in rows], rank=2) if known else None,
-        Column(say("GPU"), [_category(r, "gpu_compute") for r in rows], rank=3),
-        Column(say("loading"), [_category(r, "data_loading") for r in rows], rank=4),
-        Column(say("last %"), [_percent(r.late_share) for r in rows], rank=5) if known else None,
-        Column(say("steps"), [text.count(r.steps) for r in rows], rank=6),
-        Column(say("first to look at"), [words.cause_of(r, merged, say) for r in rows], rank=1, left=True),
+        Column(say("network"), [text.ms(r.transfer_ns) for r in rows], rank=4) if known else None,
+        Column(say("GPU"), [_category(r, "gpu_compute") for r in rows], rank=5),
+        Column(say("loading"), [_category(r, "data_loading") for r in rows], rank=6),
+        Column(say("last %"), [_percent(r.late_share) for r in rows], rank=7) if known else None,
+        Column(say("steps"), [text.count(r.steps) for r in rows], rank=8),
+        Column(say("first to look at"), [words.cause_of(r, merged, say) for r in rows], rank=3, left=True),
     ]
     told = [c for c in columns if c and any(cell.strip() not in ("", text.DASH) for cell in c.cells)]
     yield from table(Column(say("rank"), [_name(r, merged) for r in rows], least=8), told, width)
     if len(rows) < len(every):
-        yield Text(say("  … {count} more ranks: --top 0 shows all", count=len(every) - len(rows)), "dim")
+        more = say("… {count} more ranks: --top 0 shows all", count=len(every) - len(rows))
+        yield from wrap(more, width, "dim", first="  ")
 
 
 def _name(rank: RankRow, merged: Ranks) -> str:
@@ -147,18 +148,19 @@ def _collectives(merged: Ranks, width: int, top: int, say: Speaker) -> Iterator[
         return
     yield from heading(say("COLLECTIVES"), say("waiting: beyond the rank that came last"), width)
     columns = [
-        Column(say("ranks"), [str(len(r.members)) for r in rows]),
-        Column(say("a step"), [text.count(round(r.per_step, 1)) for r in rows]),
-        Column(say("ms"), [text.ms(r.duration_ns) for r in rows]),
+        Column(say("ranks"), [str(len(r.members)) for r in rows], rank=2),
+        Column(say("a step"), [text.count(round(r.per_step, 1)) for r in rows], rank=1),
+        Column(say("ms"), [text.ms(r.duration_ns) for r in rows], rank=3),
         Column(say("transfer ms"), [text.ms(r.transfer_ns) for r in rows]),
         Column(say("waiting ms"), [text.ms(r.wait_ns) for r in rows], "red"),
-        Column(say("exposed ms a step"), [text.ms(r.exposed_ns) for r in rows], rank=2),
-        Column(say("mostly last"), [_last(r.last, r.last_share) for r in rows], rank=1, left=True),
+        Column(say("exposed ms a step"), [text.ms(r.exposed_ns) for r in rows], rank=5),
+        Column(say("mostly last"), [_last(r.last, r.last_share) for r in rows], rank=4, left=True),
     ]
     names = [f"{r.kind} #{r.communicator}" for r in rows]
     yield from table(Column(say("collective"), names), columns, width)
     if len(rows) < len(merged.collectives):
-        yield Text(say("  … {count} more: --top 0 shows all", count=len(merged.collectives) - len(rows)), "dim")
+        more = say("… {count} more: --top 0 shows all", count=len(merged.collectives) - len(rows))
+        yield from wrap(more, width, "dim", first="  ")
 
 
 def _last(rank: int | None, share: float | None) -> str:
