@@ -35,22 +35,21 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 CASES = ("healthy", "tiny_buckets", "slow_loading", "more_layers", "blocking", "fsdp")
-SLEEP_S = 0.010
 METRICS = 16 << 20  # numbers: 64 MB
 
 
 class Texts(Dataset):
-    """Made-up texts; ``slow`` makes the first of each batch late."""
+    """Made-up texts; ``late_s`` makes the first of each batch late."""
 
-    def __init__(self, batches: int, batch: int, length: int, slow: bool) -> None:
-        self.size, self.batch, self.length, self.slow = batches * batch, batch, length, slow
+    def __init__(self, batches: int, batch: int, length: int, late_s: float) -> None:
+        self.size, self.batch, self.length, self.late_s = batches * batch, batch, length, late_s
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, i: int) -> Any:
-        if self.slow and i % self.batch == 0:
-            time.sleep(SLEEP_S)
+        if self.late_s and i % self.batch == 0:
+            time.sleep(self.late_s)
         return torch.randint(0, 1000, (self.length,), generator=torch.Generator().manual_seed(i))
 
 
@@ -93,7 +92,7 @@ def train(asked: argparse.Namespace, fault: bool, steps: int, device: torch.devi
     extra = Model(width, layers).to(device) if slow and case == "more_layers" else None
     metrics = torch.ones(METRICS >> (8 if asked.small else 0), device=device) if case == "blocking" and fault else None
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=device.type == "cuda")
-    data = Texts(steps, batch, length, slow and case == "slow_loading")
+    data = Texts(steps, batch, length, asked.late_ms / 1000 if slow and case == "slow_loading" else 0.0)
     ends: list[float] = []
     for drawn in DataLoader(data, batch_size=batch):
         tokens = drawn.to(device)
@@ -121,6 +120,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--after", type=int, default=40)
     parser.add_argument("--slow", type=int, default=1)
+    parser.add_argument("--late-ms", type=float, default=10, help="how much longer the slow rank loads")
     parser.add_argument("--extra", type=int, default=1, help="how often the extra layers run")
     parser.add_argument("--backend", default="nccl")
     parser.add_argument("--small", action="store_true")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Literal
 
 import numpy as np
@@ -40,6 +41,10 @@ MORE_WORK = 1.02
 LEAST = 10
 """Collectives (or steps) without which a habit cannot be told from an accident."""
 PLENTY = 100
+CHANCE = 0.01
+"""Probability that a rank as good as the others would be the one most waited for so often; below, it is a habit."""
+EXPLAINS = 0.5
+"""Part of the wait that an excess must account for to be called its reason, where single steps are told."""
 MOST_SPIKES = 20
 WORTH_A_LINE = 1.0
 """Percent of the time of all ranks that single steps must cost together, unless each costs a whole step."""
@@ -62,6 +67,12 @@ class Reason:
     cause: str
     excess_ns: int | None = None
     range: str | None = None
+
+
+def _by_chance(times: int, steps: int, ranks: int) -> float:
+    """Probability of being first among ``ranks`` equals in at least ``times`` of ``steps``."""
+    ways = sum(comb(steps, k) * (ranks - 1) ** (steps - k) for k in range(times, steps + 1))
+    return float(ways / ranks**steps)
 
 
 class Judge:
@@ -110,9 +121,10 @@ class Judge:
         costs = self._costs()
         out = []
         for row in np.flatnonzero(costs.mean(axis=1) >= SHARE * self.step_ns):
-            most = costs[self.waits.home == self.waits.home[row]].max(axis=0)
-            top = (costs[row] == most) & (most > 0)
-            if top.mean() >= MOSTLY and self._seen(int(row)) >= LEAST:
+            alike = costs[self.waits.home == self.waits.home[row]]
+            top = (costs[row] == alike.max(axis=0)) & (costs[row] > 0)
+            habit = _by_chance(int(top.sum()), len(top), max(len(alike), 2)) < CHANCE
+            if top.mean() >= MOSTLY and habit and self._seen(int(row)) >= LEAST:
                 out.append(self._late(int(row), np.arange(costs.shape[1]), costs, always=True))
         return out
 
@@ -128,15 +140,25 @@ class Judge:
         for column in np.argsort(-costs.max(axis=0), kind="stable")[: 8 * MOST_SPIKES]:
             row = int(costs[:, column].argmax())
             if costs[row, column] - usual[row] >= SPIKE * self.step_ns:
-                cause = self._reason(row, np.array([column])).cause
+                cause = self._cause_once(row, int(column), float(costs[row, column]))
                 if (self.ranks[row].rank, cause) not in known:
                     by.setdefault((row, cause), []).append(int(column))
-        found = [self._late(row, np.array(sorted(columns)), costs, always=False) for (row, _), columns in by.items()]
+        if self.waits.kind == "host":  # a core that was taken away explains a late step as well, and nothing shows it
+            by = {key: columns for key, columns in by.items() if key[1] != "unknown"}
+        found = [
+            self._late(row, np.array(sorted(columns)), costs, always=False, unknown=cause == "unknown")
+            for (row, cause), columns in by.items()
+        ]
         dear = [s for s in found if s.lost_percent >= WORTH_A_LINE or s.cost_ns_per_step >= self.step_ns]
         return sorted(dear, key=lambda s: -s.lost_percent)[:MOST_SPIKES]
 
-    def _late(self, row: int, columns: Ints, costs: Floats, *, always: bool) -> Straggler:
-        reason = self._reason(row, columns)
+    def _cause_once(self, row: int, column: int, cost: float) -> str:
+        """The reason for one late step, if it is large enough to be it."""
+        reason = self._reason(row, np.array([column]))
+        return reason.cause if (reason.excess_ns or 0) >= EXPLAINS * cost else "unknown"
+
+    def _late(self, row: int, columns: Ints, costs: Floats, *, always: bool, unknown: bool = False) -> Straggler:
+        reason = Reason("unknown") if unknown else self._reason(row, columns)
         charged = np.nan_to_num(self.waits.charged[row, self.waits.covered[columns]])
         return Straggler(
             rank=self.ranks[row].rank,

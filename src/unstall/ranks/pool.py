@@ -25,15 +25,14 @@ from unstall.ranks.summary import FileSummary, decode
 
 RENEW = 32
 """Files after which a worker is replaced, so that nothing that a library keeps can add up. A start costs 0.3 s."""
-MEMORY_A_BYTE = 12
-"""Memory that a worker needs for a byte of its file, measured (benchmarks/ranks.md) and rounded up."""
-MEMORY_AT_LEAST = 400 << 20
+MEMORY, MEMORY_A_BYTE = 400 << 20, 4
+"""What a worker needs: 325 MB for a file of 11 MB, 1.8 GB for one of 523 MB (benchmarks/), rounded up."""
 
 
 def default_workers(files: Sequence[str]) -> int:
     """As many as there are cores, or as fit into half of the free memory, or files."""
     sizes = [Path(f).stat().st_size for f in files if Path(f).is_file()]
-    need = max(MEMORY_AT_LEAST, MEMORY_A_BYTE * max(sizes, default=0))
+    need = MEMORY + MEMORY_A_BYTE * max(sizes, default=0)
     return max(1, min(_cores(), _free_memory() // 2 // need, len(files)))
 
 

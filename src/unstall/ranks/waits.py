@@ -226,11 +226,14 @@ def _on_host(ranks: Sequence[Numbered], steps: Steps, clocks: Clocks) -> Waits:
     phase, waits.certain = _meeting(tables, steps, stepping, ranks)
     if not phase:
         return waits
-    total = tables[phase][2]
+    start, _, total = tables[phase]
     full = np.isfinite(total[stepping]).all(axis=0)
     waits.kind, waits.phase, waits.covered = "host", phase, np.flatnonzero(full)
     spent = _waiting(ranks, steps, total, stepping)
     wait = spent[:, full] - np.nanmin(spent[stepping][:, full], axis=0)
+    if waits.certain and spent is total:
+        early = np.nanmax(start[stepping][:, full], axis=0) - start[:, full]
+        wait = np.minimum(wait, early)  # a phase that is long for another reason is not waiting for anybody
     waits.wait[:, waits.covered] = wait
     for table in (waits.transfer, waits.charged, waits.cost):
         table[:, waits.covered] = 0.0 * wait
