@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from unstall.analyze import analyze
+from unstall.compare import gate, steplog
 from unstall.diagnose import diagnose
-from unstall.errors import NotAProfile
-from unstall.load import load
+from unstall.errors import NotAProfile, UnstallError, UsageError
+from unstall.load import load, stats_csv
 from unstall.model import Profile
 from unstall.report.json import from_json, to_json
 from unstall.testing import TraceBuilder, ms
@@ -54,3 +55,24 @@ def test_a_word_in_a_report_that_no_page_knows() -> None:
     report = to_json(diagnose(analyze(t.profile())))
     with pytest.raises(NotAProfile, match="confidence"):
         from_json(report.replace(b'"confidence":"high"', b'"confidence":"ns"'))
+
+
+@pytest.mark.parametrize(
+    "limit", ["fail_if = 4", "step_ms = nan", "step_ms = inf", "step_ms = 1" + "0" * 400, "[" * 5000]
+)
+def test_budget_that_holds_no_limit(limit: str) -> None:
+    with pytest.raises(UsageError):
+        gate.budget(limit, "budget.toml")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1" + "0" * 400 + "]", "[25.0, 1" + "0" * 400 + "]"])
+def test_lists_of_step_times_that_are_none(text: str) -> None:
+    with pytest.raises(UnstallError):
+        steplog.read(text, "log")
+
+
+def test_table_with_both_kinds_of_total() -> None:
+    """Two tables run into each other: the second one's column is none of the first."""
+    head = "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Total Time (ns)"
+    report = stats_csv.read(f"{head}\n:step,PushPop,5,7,1,5.0,9\n")
+    assert [row.total_ns for row in report.ranges or []] == [7]

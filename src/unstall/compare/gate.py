@@ -24,6 +24,7 @@ from unstall.compare.sides import Side
 from unstall.errors import GateFailed, UsageError
 from unstall.model import Comparison
 
+LARGEST = 1e300  # and no NaN, which is broken by nothing
 BUDGET_HINT = 'Write NAME = LIMIT lines, NAME = { min = …, max = … }, or fail_if = ["slower"]; see docs/compare.md'
 
 
@@ -84,7 +85,7 @@ def _decoded(text: str, name: str) -> Any:
     is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
     try:
         return json.loads(text) if is_json else _toml(text)
-    except ValueError as error:  # both decoders' errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
         raise UsageError(name, f"not readable as {'JSON' if is_json else 'TOML'} ({error})", BUDGET_HINT) from error
 
 
@@ -100,6 +101,8 @@ def _gates(table: Mapping[str, Any], name: str, prefix: str = "") -> Iterator[Ex
     for key, value in table.items():
         full = f"{prefix}{key}"
         if full == "fail_if":
+            if not isinstance(value, str | list):
+                raise UsageError(name, f"fail_if: {value!r} is no expression", BUDGET_HINT)
             yield from (parse(str(v)) for v in ([value] if isinstance(value, str) else value))
         elif isinstance(value, dict) and value and not value.keys() <= {"min", "max"}:
             yield from _gates(value, name, f"{full}.")
@@ -110,7 +113,7 @@ def _gates(table: Mapping[str, Any], name: str, prefix: str = "") -> Iterator[Ex
 def _limits(figure: str, value: Any, name: str) -> Iterator[Expression]:
     limits = value if isinstance(value, dict) else {"min" if figure in metrics.MORE_IS_BETTER else "max": value}
     for bound, limit in limits.items():
-        if isinstance(limit, bool) or not isinstance(limit, int | float):
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not abs(limit) < LARGEST:
             raise UsageError(name, f"{figure}: {limit!r} is no number", BUDGET_HINT)
         term = Term(figure, "<" if bound == "min" else ">", float(limit))
         yield Expression(str(term), ((term,),))

@@ -128,11 +128,11 @@ def _parsed(text: str) -> tuple[list[float], list[tuple[int, str]]]:
 def _from_json(text: str, name: str) -> list[float]:
     try:
         values = json.loads(text.lstrip("\ufeff"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotAProfile(name, f"begins like a JSON list and is none ({error})", WANTED) from error
     if not values or not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         raise NotAProfile(name, "a JSON list, but not of step times", WANTED)
-    return [float(v) for v in values]
+    return list(values)
 
 
 def _quoted(line: str) -> str:

@@ -79,7 +79,14 @@ def _printed(tables: dict[str, pl.DataFrame], warnings: list[Warning_]) -> pl.Da
         return None
     text = "The text has no nvtx_sum: only ranges that launched GPU work from their own thread are listed."
     warnings.append(Warning_(code="ranges-with-gpu-only", text=text))
-    return _styled(tables["nvtx_gpu_proj_sum"].rename({"total_range_ns": "total_ns"}, strict=False), "")
+    return _styled(_own_time(tables["nvtx_gpu_proj_sum"]), "")
+
+
+def _own_time(projected: pl.DataFrame) -> pl.DataFrame:
+    """The time of the ranges themselves as their total, where the table has it beside that of their GPU work."""
+    if "total_range_ns" not in projected.columns:
+        return projected
+    return projected.drop("total_ns", strict=False).rename({"total_range_ns": "total_ns"})
 
 
 def _styled(frame: pl.DataFrame, style: str) -> pl.DataFrame:
@@ -140,7 +147,7 @@ def _spans(projected: pl.DataFrame | None, members: pl.DataFrame) -> pl.DataFram
     schema = {**dict.fromkeys(_FAMILY, pl.String), "gpu_span_ns": pl.Int64}
     if projected is None or not {"name", "total_proj_ns"} <= set(projected.columns):
         return pl.DataFrame(schema=schema)
-    rows = _named(_styled(projected.rename({"total_range_ns": "total_ns"}, strict=False), ""))
+    rows = _named(_styled(_own_time(projected), ""))
     if "total_proj_ns" not in rows.columns:
         return pl.DataFrame(schema=schema)
     known = members.select("domain", "style", "name", "family").unique()
