@@ -5,9 +5,9 @@
 
 Comes in: a real capture of a training run, repeated in time by ``bigfile.py`` until it has the wanted rows; a copy a
 rank, all times moved by the rank's own amount, one kernel of each step called an all-reduce, and on all ranks but one
-made longer, as if they waited for that one. Goes out: a table. Each row is one run of ``unstall.ranks`` in a process of
-its own, cache off; the planted rank must be found. The page cache is warm after the first run: files are read from
-memory, as they would not be on a cluster's first look.
+made longer, as if they waited for that one. Goes out: a table, and what merging the summaries of 16,000 ranks takes.
+Each row is one run of ``unstall.ranks`` in a process of its own, cache off; the planted rank must be found. The page
+cache is warm after the first run: files are read from memory, as they would not be on a cluster's first look.
 """
 
 from __future__ import annotations
@@ -109,12 +109,33 @@ def measure(folder: Path, ranks: int, workers: int) -> None:
     }))  # fmt: skip
 
 
+def merge_many(path: Path, late: Path, ranks: int) -> None:
+    """What merging alone takes for so many ranks: two real summaries, over and over."""
+    from unstall.ranks.merge import merge
+    from unstall.ranks.summary import decode, encode, summarise
+
+    usual, other = (encode(summarise(str(p), str(p), cache=False)) for p in (path, late))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    files = []
+    for rank in range(ranks):
+        files.append(decode(other if rank == 5 else usual))
+        files[-1].file, files[-1].ranks[0].rank = f"rank{rank}", rank
+    begun = time.monotonic()
+    merged, _ = merge(files)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    late_ranks = [s.rank for s in merged.stragglers if s.always]
+    lasted = time.monotonic() - begun
+    print(f"merging {ranks} summaries of {len(usual) / 1e3:.0f} kB: {lasted:.1f} s, late {late_ranks}")
+    print(f"peak {after:.0f} MB, {before:.0f} MB of it before the first was held")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--ranks", default="32,256")
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--late", type=int, default=3, help="the rank that the others wait for")
+    parser.add_argument("--merge", type=int, default=16_000, help="ranks whose summaries are merged at the end")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -143,6 +164,7 @@ def main() -> None:
                     f"{f['late']} of {f['matched']} steps |",
                     flush=True,
                 )
+        merge_many(room / "profile_rank0.sqlite", room / f"profile_rank{options.late}.sqlite", options.merge)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_page_says_everything_that_the_screen_says() -> None:
     for told in ("Rank 2 is late", "its data loading", "AllReduce", "rank 13", "broken", "rank_wait"):
         assert told in page, told
     korean = to_html(report(language="ko"))
-    assert 'lang="ko"' in korean and "랭크 2의 지연" in korean and "데이터 로딩" in korean
+    assert 'lang="ko"' in korean and "뒤처진 랭크 2" in korean and "데이터 로딩" in korean
 
 
 def test_every_sentence_has_its_korean() -> None:

@@ -25,7 +25,7 @@ TEXTS = {
         "랭크 사이의 네트워크: 마지막에 온 랭크조차 평소보다 오래 걸림"
     ),
     "the captures do not tell": "캡처로는 알 수 없음",
-    "late: {cause}": "지연: {cause}",
+    "late: {cause}": "뒤처짐: {cause}",
     "compute": "연산",
     "more work": "더 많은 연산",
     "saving": "저장",
@@ -44,10 +44,10 @@ TEXTS = {
         "네트워크가 {steps}에서 스텝당 {cost}를 씁니다{who}. 모든 랭크 시간의 {lost}입니다."
     ),
     "Rank {rank} is late: the others wait {cost} of a {step} step for it, {lost} of the time of all ranks.": (
-        "랭크 {rank}의 지연: 다른 랭크가 {step} 스텝 중 {cost} 동안 기다립니다. 모든 랭크 시간의 {lost}입니다."
+        "뒤처진 랭크 {rank}: 다른 랭크가 {step} 스텝 중 {cost} 동안 기다립니다. 모든 랭크 시간의 {lost}입니다."
     ),
     "Rank {rank} is late in {steps} ({some}): the others wait {cost} each time, {lost} of the time of all ranks.": (
-        "랭크 {rank}의 지연({steps}: {some}): 다른 랭크가 매번 {cost} 기다립니다. 모든 랭크 시간의 {lost}입니다."
+        "뒤처진 랭크 {rank}({steps}: {some}): 다른 랭크가 매번 {cost} 기다립니다. 모든 랭크 시간의 {lost}입니다."
     ),
     "Why: {cause}.": "이유: {cause}.",
     "Why: {cause}, {excess} more than the median rank, mostly in {name}.": (
