@@ -169,6 +169,27 @@ def test_markdown_of_a_comparison(export: Path, plain: Path, tmp_path: Path) -> 
     harmless(target.read_text().replace(BREAK, ""))
 
 
+def test_many_ranks(export: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Terminal, Markdown and page of ``ranks``."""
+    from unstall.commands import ranks
+
+    targets: dict[str, str | None] = {"html": str(tmp_path / "out.html"), "markdown": str(tmp_path / "out.md")}
+    ranks.run([str(export), str(plain)], {}, workers=1, cache=False)
+    said = capsys.readouterr()
+    harmless(said.out + said.err)
+    ranks.run([str(export), str(plain)], targets, workers=1, cache=False)
+    ranks.run([str(plain), str(plain.parent)], {"html": str(tmp_path / "usual.html")}, workers=1, cache=False)
+    page, usual = (Page((tmp_path / name).read_text()) for name in ("out.html", "usual.html"))
+    assert "pwned" not in page.elements and not {a for a in page.attributes if "pwned" in a}
+    assert [page.elements[t] for t in MARKUP] == [usual.elements[t] for t in MARKUP]
+    text = (tmp_path / "out.md").read_text()
+    assert (
+        not {"pwned", "a", "img", "script"}
+        & Page(MarkdownIt("commonmark").enable("table").render(text)).elements.keys()
+    )
+    harmless(text.replace(BREAK, ""))
+
+
 # ---- paths -----------------------------------------------------------------------------------------------------------
 
 
