@@ -242,6 +242,45 @@ def test_a_rank_that_stops_early_costs_only_its_own_steps(tmp_path: Path) -> Non
     assert found.ranks[3].periods_ns[15] is None and found.ranks[0].periods_ns[15] is not None
 
 
+def on_host(rank: int, folder: Path, **phases: int) -> FileSummary:
+    """A CPU rank: its phases, then a reduction inside ``backward`` that ends for both at the same time."""
+    trace = TraceBuilder(pid=100 + rank, trace=("nvtx",), gpu="").meta(rank=rank, host="node", utc_epoch_ns=1)
+    for i in range(20):
+        at = i * ms(20)
+        for name, lasts in phases.items():
+            trace.range(name, at + us(1), at + lasts - us(1))
+            at += lasts
+        trace.range("backward", at, i * ms(20) + ms(18) + us(i % 3))
+        trace.range(f"step_{i}", i * ms(20), i * ms(20) + ms(19))
+    return summarise(str(trace.write(folder / f"{rank}.sqlite")), f"{rank}", cache=False)
+
+
+@pytest.mark.parametrize(
+    ("late", "cause", "where"),
+    [
+        ({"data_load": ms(9), "forward": ms(2)}, "data-loading", "data_load"),
+        ({"data_load": ms(1), "forward": ms(10)}, "compute", "forward"),
+        ({"data_load": ms(1), "forward": ms(2), "forward_no_grad": ms(8)}, "compute", "forward_no_grad"),
+        ({"data_load": ms(1), "forward": ms(2), "gc": ms(8)}, "garbage-collection", "gc"),
+        ({"data_load": ms(1), "forward": ms(2), "save_checkpoint": ms(8)}, "saving", "save_checkpoint"),
+    ],
+)
+def test_without_a_gpu_ranks_meet_where_a_phase_ends_together(
+    late: dict[str, int], cause: str, where: str, tmp_path: Path
+) -> None:
+    usual = {"data_load": ms(1), "forward": ms(2)}
+    found, said = merge([on_host(0, tmp_path, **late), on_host(1, tmp_path, **usual), on_host(2, tmp_path, **usual)])
+    assert found.meeting == "host" and "ranks-meet-on-host" in {w.code for w in said}
+    assert [(s.rank, s.cause, s.range, s.always) for s in found.stragglers] == [(0, cause, where, True)]
+    assert found.stragglers[0].cost_ns_per_step == pytest.approx(ms(8), rel=0.02)
+    assert found.ranks[1].wait_ns == pytest.approx(ms(8), rel=0.02) and (found.ranks[0].wait_ns or 0) < us(10)
+
+
+def test_equal_ranks_on_the_host_have_no_straggler(tmp_path: Path) -> None:
+    usual = {"data_load": ms(1), "forward": ms(2)}
+    assert merge([on_host(r, tmp_path, **usual) for r in range(3)])[0].stragglers == []
+
+
 def test_nothing_at_all_is_no_crash() -> None:
     found, _ = merge([FileSummary(file="a", error="a: broken")])
     assert found.ranks == [] and found.failed[0].reason == "broken"

@@ -43,8 +43,9 @@ LEAST = 10
 PLENTY = 100
 CHANCE = 0.01
 """Probability that a rank as good as the others would be the one most waited for so often; below, it is a habit."""
-EXPLAINS = 0.5
-"""Part of the wait that an excess must account for to be called its reason, where single steps are told."""
+EXPLAINS, EXPLAINS_ALWAYS = 0.5, 0.25
+"""Part of the wait that an excess must account for to be called its reason: in single steps, and in a habit, which may
+have several reasons."""
 MOST_SPIKES = 20
 WORTH_A_LINE = 1.0
 """Percent of the time of all ranks that single steps must cost together, unless each costs a whole step."""
@@ -158,14 +159,17 @@ class Judge:
         return reason.cause if (reason.excess_ns or 0) >= EXPLAINS * cost else "unknown"
 
     def _late(self, row: int, columns: Ints, costs: Floats, *, always: bool, unknown: bool = False) -> Straggler:
+        cost = float(costs[row, columns].mean())
         reason = Reason("unknown") if unknown else self._reason(row, columns)
+        if (reason.excess_ns or 0) < EXPLAINS_ALWAYS * cost:
+            reason = Reason("unknown")
         charged = np.nan_to_num(self.waits.charged[row, self.waits.covered[columns]])
         return Straggler(
             rank=self.ranks[row].rank,
             steps=self.labels(columns),
             always=always,
             cause=reason.cause,
-            cost_ns_per_step=round(float(costs[row, columns].mean())),
+            cost_ns_per_step=round(cost),
             lost_percent=self._lost(charged),
             late_share=float(self.waits.last[row] / self.waits.joined[row]) if self.waits.joined[row] else None,
             excess_ns=reason.excess_ns,
@@ -257,9 +261,12 @@ class Judge:
         rows = np.full(self.steps.period.shape, np.nan)
         for i, rank in enumerate(self.ranks):
             phase = next((p for p in rank.summary.phases if p.name == name), None)
+            captured = np.isfinite(self.steps.period[i])
             if phase is not None:
                 found = self.steps.row(phase.total, rank, i)
-                rows[i] = np.where(found >= 0, found, np.nan)
+                rows[i] = np.where(captured, np.maximum(np.nan_to_num(found), 0.0), np.nan)
+            elif rank.summary.phases:  # layers that one rank has more than the others are a phase of its own
+                rows[i] = np.where(captured, 0.0, np.nan)
         return rows
 
     # -- the network ----------------------------------------------------------------------------------------------
