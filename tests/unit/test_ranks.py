@@ -138,6 +138,25 @@ def test_steps_without_numbers_are_matched_by_the_clock(tmp_path: Path) -> None:
     assert found.ranks[1].periods_ns[:3] == [None] * 3 and found.ranks[1].periods_ns[3] is not None
 
 
+def test_a_rank_that_numbers_its_steps_one_off_is_shifted_only_if_its_periods_agree(tmp_path: Path) -> None:
+    def load(rank: int, step: int) -> int:
+        return LOAD + us(400) * (step * step * 7919 % 13) + (ms(5) if rank == 2 else 0)
+
+    files = [summarise(str(p), str(p), cache=False) for p in Job(load=load).write(tmp_path / "job")]
+    off = files[1].ranks[0]
+    off.keys = type(off.keys)("i8", (off.keys.array() + 1).astype("i8").tobytes())
+    per_step = (1 << 6) * (1 << 4) * (1 << 14)
+    assert off.meetings and off.named
+    off.meetings.code = type(off.keys)("i8", (off.meetings.code.array() + per_step).astype("i8").tobytes())
+    found, _ = merge(files)
+    assert found.ranks[1].periods_ns == pytest.approx(found.ranks[0].periods_ns, abs=us(5))
+    skewed = Job(load=load, skew={1: ms(40), 3: -ms(31)})  # by several steps: the numbers are right, the clocks are not
+    files = [summarise(str(p), str(p), cache=False) for p in skewed.write(tmp_path / "skewed")]
+    found, _ = merge(files)
+    assert [(s.rank, s.always) for s in found.stragglers] == [(2, True)]
+    assert found.ranks[1].periods_ns == pytest.approx(found.ranks[0].periods_ns, abs=us(5))
+
+
 def test_ranks_that_never_meet_are_compared_and_not_charged(tmp_path: Path) -> None:
     for rank in range(2):
         trace = TraceBuilder(pid=100 + rank).meta(rank=rank)

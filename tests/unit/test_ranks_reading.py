@@ -173,9 +173,11 @@ def test_a_reader_that_is_killed_is_a_line(tmp_path: Path, pipe: Path) -> None:
     assert "was killed (SIGKILL)" in found[str(pipe)].error and not found[str(first)].error
 
 
-def test_no_worker_outlives_its_parent(pipe: Path) -> None:
+def test_neither_worker_nor_copy_outlives_the_parent(tmp_path: Path, pipe: Path) -> None:
+    room = tmp_path / "tmp"
+    room.mkdir()
     code = f"import unstall\nunstall.ranks([{str(pipe)!r}], workers=1, cache=False)"
-    parent = subprocess.Popen([sys.executable, "-c", code])
+    parent = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(room)})
     deadline = time.monotonic() + PATIENT
     children: list[psutil.Process] = []
     while not children and time.monotonic() < deadline:
@@ -186,6 +188,7 @@ def test_no_worker_outlives_its_parent(pipe: Path) -> None:
     parent.wait()
     _, alive = psutil.wait_procs(children, timeout=PATIENT)
     assert children and not alive
+    assert list(room.iterdir()) == []
 
 
 def test_a_script_without_a_guard_may_use_it(tmp_path: Path) -> None:

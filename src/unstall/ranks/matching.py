@@ -2,7 +2,7 @@
 
 In: numbered summaries. Out: :class:`Steps` and :class:`Collectives`, arrays of shape (ranks, steps) and (ranks,
 collectives) in ns, NaN where a rank lacks one. Ranks keep steps by the step's own number, so matching is by number;
-where steps have none, captures that began at different steps are shifted onto each other by the clock first.
+where the numbers do not fit, captures are shifted onto each other by the clock first.
 """
 
 from __future__ import annotations
@@ -96,24 +96,45 @@ def _spread(own: Ints, values: npt.NDArray[np.generic], keys: Ints) -> Floats:
 
 
 def _shifts(ranks: Sequence[Numbered], base: int) -> Ints:
-    """By how many steps each capture that only counts its steps began later than the first of them."""
+    """By how many steps each capture numbers its steps lower than the first one does.
+
+    A capture that only counts its steps may have begun later: the clock says by how much. Steps that have numbers
+    need none of this, but an instrumentation may begin to count a step late on one rank (a rank that runs other code
+    before its first step): the clock is believed there only where the periods, step by step, agree better as well.
+    """
     out = np.zeros(len(ranks), np.int64)
-    counted = [
-        i for i, r in enumerate(ranks)
-        if not r.summary.named and r.file.epoch_ns is not None and _dense(r.summary.keys.array())
-    ]  # fmt: skip
-    if len(counted) < len(ranks) or len(ranks) < 2:
+    if len(ranks) < 2 or any(r.file.epoch_ns is None or not _dense(r.summary.keys.array()) for r in ranks):
         return out
-    first, period = ranks[0], float(np.median(ranks[0].summary.periods.array()))
-    begun = [r.summary.starts.array()[0] + zero_of(r, base) for r in ranks]
-    keys = [int(r.summary.keys.array()[0]) for r in ranks]
-    for i in range(1, len(ranks)):
-        own = float(np.median(ranks[i].summary.periods.array()))
-        later = (begun[i] - begun[0]) / period - (keys[i] - keys[0])
-        coupled = abs(own - period) < 0.05 * period
-        if period > 0 and coupled and 0.5 < abs(later) < MOST_SHIFT and first.file is not ranks[i].file:
-            out[i] = round(later)
+    first = ranks[0]
+    for i, rank in enumerate(ranks[1:], 1):
+        later = 0 if rank.file is first.file else _later(first, rank, base)
+        if later and (not rank.summary.named or _agreement(first, rank, later) < _agreement(first, rank, 0)):
+            out[i] = later
     return out
+
+
+def _later(first: Numbered, rank: Numbered, base: int) -> int:
+    """How many steps later the same number is on another rank, by the clock; 0 where they do not keep pace."""
+    (keys, starts), (own, begun) = (
+        (r.summary.keys.array(), r.summary.starts.array() + zero_of(r, base)) for r in (first, rank)
+    )
+    period, other = (float(np.median(r.summary.periods.array())) for r in (first, rank))
+    if not period or abs(other - period) > 0.1 * period:
+        return 0
+    place = np.interp(begun, starts, keys, left=np.nan, right=np.nan) - own
+    if not np.isfinite(place).any():
+        place = (begun[:1] - starts[0]) / period + keys[0] - own[:1]
+    later = float(np.nanmedian(place))
+    return round(later) if abs(later) <= MOST_SHIFT else 0
+
+
+def _agreement(first: Numbered, rank: Numbered, later: int) -> float:
+    """How far apart the periods of the two are, step by step, if the second is shifted."""
+    own = rank.summary.keys.array() + later
+    _, one, two = np.intersect1d(first.summary.keys.array(), own, return_indices=True)
+    if len(one) < 3:
+        return np.inf
+    return float(np.median(np.abs(first.summary.periods.array()[one] - rank.summary.periods.array()[two])))
 
 
 def _dense(keys: Ints) -> bool:

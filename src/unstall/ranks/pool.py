@@ -11,9 +11,11 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from unstall.ranks.summary import FileSummary, decode
+from unstall.ranks.worker import ROOM
 
 RENEW = 32
 """Files after which a worker is replaced, so that nothing that a library keeps can add up. A start costs 0.3 s."""
@@ -68,6 +71,7 @@ class Pool:
         self._count, self._patience, self._asked = workers, patience, asked
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
+        self._room = tempfile.mkdtemp(prefix="unstall-ranks-")  # what workers fetch and convert
 
     def __enter__(self) -> Pool:
         return self
@@ -76,6 +80,7 @@ class Pool:
         for worker in list(self._workers):
             self._stop(worker)
         self._selector.close()
+        shutil.rmtree(self._room, ignore_errors=True)
 
     def read(self, files: Sequence[str]) -> Iterator[FileSummary]:
         """Summaries of all files, as they come."""
@@ -98,7 +103,8 @@ class Pool:
             self._ask(free or self._start(), left.popleft())
 
     def _start(self) -> _Worker:
-        env = {**os.environ, "POLARS_MAX_THREADS": str(max(1, _cores() // self._count))}
+        threads = str(max(1, _cores() // self._count))
+        env = {**os.environ, "POLARS_MAX_THREADS": threads, "TMPDIR": self._room, ROOM: self._room}
         process = subprocess.Popen(
             [sys.executable, "-m", "unstall.ranks.worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True, bufsize=0,

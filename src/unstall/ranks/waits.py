@@ -246,9 +246,11 @@ def _coupled(steps: Steps, rows: Ints) -> bool:
     both = np.isfinite(steps.start[rows]).all(axis=0)
     if both.sum() < 3:
         return False
-    start = steps.start[rows][:, both]
-    lasted = start[:, -1] - start[:, 0]
-    return bool(np.ptp(lasted) <= 1.5 * np.nanmedian(steps.period[rows]))
+    ahead = steps.start[rows][:, both]
+    ahead = ahead - ahead[0]
+    third = max(ahead.shape[1] // 3, 1)
+    gained = np.median(ahead[:, -third:], axis=1) - np.median(ahead[:, :third], axis=1)
+    return bool(np.ptp(gained) <= 1.5 * np.nanmedian(steps.period[rows]))
 
 
 def _phase_tables(ranks: Sequence[Numbered], steps: Steps) -> dict[str, tuple[Floats, Floats, Floats]]:

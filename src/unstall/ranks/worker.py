@@ -14,11 +14,15 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
+
+ROOM = "UNSTALL_RANKS_ROOM"
+"""Variable with the folder of all temporary files of this run, which whoever ends last removes."""
 
 
 def answer(request: dict[str, Any]) -> bytes:
@@ -64,6 +68,8 @@ def _requests(source: BinaryIO) -> Iterator[dict[str, Any]]:
 
 def _end() -> None:
     """With all that was started (nsys, to convert a report): the parent gave this process a group of its own."""
+    if os.environ.get(ROOM):
+        shutil.rmtree(os.environ[ROOM], ignore_errors=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
