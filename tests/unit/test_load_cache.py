@@ -70,7 +70,7 @@ def test_second_look_does_not_read_the_file(home: Path, export: Path, reads: Rea
 def test_second_look_is_the_same(
     home: Path, capture: str, reads: Reads, profile_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unstall.load.tables.SMALL", 100)  # so that columns of one value are stored as such
+    monkeypatch.setattr("unstall.memory.SMALL", 100)  # so that columns of one value are stored as such
     path = profile_path(capture)
     assert_same(load(path), load(path))
     assert len(reads) == 1

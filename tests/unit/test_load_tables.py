@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from unstall import memory
-from unstall.load import load, sqlite, tables
+from unstall.load import load, sqlite
 from unstall.load.database import text_of
 from unstall.load.names import Names
 from unstall.load.schema import SOURCES
@@ -70,7 +70,7 @@ def test_row_ids_far_apart_make_few_slices(export: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, 5, -1, None])
 def test_columns_of_one_value_read_as_any_other(value: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SMALL", 10)
+    monkeypatch.setattr(memory, "SMALL", 10)
     frame = pl.DataFrame({"x": pl.int_range(20, eager=True), "y": pl.Series([value] * 20, dtype=pl.Int64)})
     squeezed = memory.squeeze(frame)
     assert_frame_equal(squeezed, frame)
