@@ -58,15 +58,13 @@ TEXTS = {
             "last": "It starts last in {value:pct} of {count:n} collectives",
             "wait": "The others wait {value:ms} a step for it ({share:pct} of the step)",
             "not-ranks": "needs at least two ranks with collectives in one capture; with a capture for each rank, "
-            "compare two of them (`unstall compare`)",
+            "give them all to `unstall ranks`",
         },
         fix=Fix(
             title="Find what is different on the late rank",
-            pytorch="Compare its breakdown with another rank's (unstall compare): uneven batch "
-            "sizes or "
-            "sequence lengths (bucket them, DistributedSampler), a slower loader or disk, logging and checkpoints on "
-            "rank 0 "
-            "only, another process on its GPU, CPU affinity.",
+            pytorch="See what it does longer than the others (unstall ranks): uneven batch sizes or sequence lengths "
+            "(bucket them, DistributedSampler), a slower loader or disk, logging and checkpoints on rank 0 only, "
+            "another process on its GPU, CPU affinity.",
             safety="manual",
         ),
     )
@@ -181,12 +179,12 @@ TEXTS["ko"] = Texts(
     says={
         "last": "집합 통신 {count:n}번 중 {value:pct}에서 마지막으로 시작합니다",
         "wait": "다른 랭크들이 스텝마다 {value:ms}(스텝의 {share:pct})를 기다립니다",
-        "not-ranks": "한 캡처에 집합 통신을 하는 랭크가 둘 이상 필요합니다. 랭크마다 캡처가 따로 있다면 둘을 "
-        "비교하십시오(`unstall compare`)",
+        "not-ranks": "한 캡처에 집합 통신을 하는 랭크가 둘 이상 필요합니다. 랭크마다 캡처가 따로 있다면 모두 "
+        "`unstall ranks`에 주십시오",
     },
     fix=Fix(
         title="늦은 랭크에서 무엇이 다른지 찾기",
-        pytorch="그 랭크의 시간 내역을 다른 랭크와 비교하십시오(unstall compare). 고르지 않은 배치 크기나 시퀀스 "
+        pytorch="그 랭크의 시간 내역을 다른 랭크들과 비교하십시오(unstall ranks). 고르지 않은 배치 크기나 시퀀스 "
         "길이(크기별로 묶기, DistributedSampler), 더 느린 로더나 디스크, 랭크 0에서만 하는 로그와 "
         "체크포인트, 그 GPU를 쓰는 다른 프로세스, CPU 친화도를 확인하십시오.",
     ),
