@@ -13,6 +13,7 @@ import io
 import tempfile
 from pathlib import Path
 
+from unstall.collect.redact import redact
 from unstall.commands import report as command
 from unstall.commands.compare import read_side
 from unstall.compare import compare
@@ -31,6 +32,8 @@ def check(path: Path, good: Report, *, thorough: bool = True) -> str:
     """What comes of ``path``; ``good`` is what it is compared with. ``thorough``: with every output, in all widths."""
     before, beside = _digest(path), sorted(path.parent.iterdir())
     try:
+        if thorough and path.suffix == ".sqlite":
+            _redacted(path)
         return _read(path, good, thorough)
     except UnstallError as error:
         _clear(error)
@@ -70,6 +73,18 @@ def _reported(path: Path, thorough: bool) -> Report:
     if crashed:
         raise BrokenPromiseError(f"something crashed behind the report: {crashed[0]}")
     return seen.report
+
+
+def _redacted(path: Path) -> None:
+    """A clean copy, or one clear line and none."""
+    with tempfile.TemporaryDirectory(prefix="unstall-fuzz-out-") as room:
+        target = Path(room) / "clean.sqlite"
+        try:
+            redact(path, target)
+        except UnstallError as error:
+            _clear(error)
+            if list(Path(room).iterdir()):
+                raise BrokenPromiseError("redact failed and left something") from error
 
 
 def _hold(report: Report, *, computed: bool) -> None:

@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from unstall.analyze import analyze
+from unstall.collect.redact import redact
 from unstall.compare import gate, steplog
 from unstall.diagnose import diagnose
-from unstall.errors import NotAProfile, UnstallError, UsageError
+from unstall.errors import NotAProfile, ProfileUnreadable, UnstallError, UsageError
 from unstall.load import load, stats_csv
 from unstall.model import Profile
 from unstall.report.json import from_json, to_json
@@ -76,3 +77,12 @@ def test_table_with_both_kinds_of_total() -> None:
     head = "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Total Time (ns)"
     report = stats_csv.read(f"{head}\n:step,PushPop,5,7,1,5.0,9\n")
     assert [row.total_ns for row in report.ranges or []] == [7]
+
+
+def test_redacting_a_schema_that_is_no_text(tmp_path: Path) -> None:
+    path = TraceBuilder().write(tmp_path / "run.sqlite")
+    damaged = path.read_bytes().replace(b"CREATE TABLE", b"CREATE T\xdcBLE", 1)
+    path.write_bytes(damaged)
+    with pytest.raises(ProfileUnreadable, match=r"run\.sqlite: damaged"):
+        redact(path, tmp_path / "clean.sqlite")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.sqlite"]

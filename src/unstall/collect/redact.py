@@ -63,8 +63,6 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Found:
             work.chmod(0o666 & ~_umask())
             work.replace(target)
         return found
-    except sqlite3.DatabaseError as error:
-        raise ProfileUnreadable(str(source), f"cannot be copied ({error})", "Export it again") from error
     except OSError as error:
         raise UsageError(str(target), f"cannot be written ({error.strerror})", "Name another file") from error
 
@@ -74,7 +72,8 @@ def clean_up(path: Path, *, called: str = "") -> Found:
     ``secure_delete`` as well.
 
     Raises:
-        ProfileUnreadable: something stayed after all; the file is then as it was, but for what was found.
+        ProfileUnreadable: it is damaged, or something stayed after all; the file is then as it was, but for what was
+            found.
     """
     clean = path.with_name(f".{path.name[:60]}.clean")
     try:
@@ -87,6 +86,8 @@ def clean_up(path: Path, *, called: str = "") -> Found:
         _verify(clean, found, called or str(path))
         clean.replace(path)
         return found
+    except (sqlite3.Error, UnicodeError) as error:  # Python shows SQLite's words as UTF-8, and they may quote the file
+        raise ProfileUnreadable(called or str(path), f"damaged SQLite file ({error})", "Export it again") from error
     finally:
         clean.unlink(missing_ok=True)
 
