@@ -50,12 +50,15 @@ def test_gpu_metrics_are_spelled_as_the_version_does(version: tuple[int, ...], o
 
 
 def test_everything_else_is_passed_on_the_users_own_last() -> None:
-    arguments = asked(
-        (2025, 3), graph_nodes=True, delay=2.5, duration=10, window="cuda", nsys_args=("--cuda-memory-usage=true",)
-    )
+    arguments = asked((2025, 3), graph_nodes=True, delay=2.5, duration=10, nsys_args=("--cuda-memory-usage=true",))
     assert {"--cuda-graph-trace=node", "--delay=2.5", "--duration=10"} <= set(arguments)
-    assert "--capture-range=cudaProfilerApi" in arguments and "--capture-range-end=stop" in arguments
     assert arguments[-1] == "--cuda-memory-usage=true"
+
+
+def test_duration_of_chosen_steps_is_not_for_nsys_to_count() -> None:
+    arguments = asked((2025, 3), duration=10, window="cuda")
+    assert "--capture-range=cudaProfilerApi" in arguments and "--capture-range-end=stop" in arguments
+    assert not any("duration" in a for a in arguments)
 
 
 def test_trace_that_the_version_does_not_know_is_left_out_and_said() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import fake_nsys
 import pytest
 
-from unstall.collect.nsys import SHIM
+from unstall.collect.nsys import through_shim
 from unstall.collect.process import MARK, kill_marked, run_quietly, supervise
 
 PATIENT_SECONDS = 30  # for things that take well under one; a loaded machine may need more
@@ -149,10 +149,11 @@ def test_marked_processes_are_found_wherever_they_are() -> None:
 def profile(folder: Path, program: str, environ: Mapping[str, str] | None = None, **how: str) -> object:
     """A program under a fake nsys, supervised as the real one is."""
     tool = fake_nsys.nsys(folder / "nsight-systems/target-linux-x64", **how)
-    line = [str(tool), "profile", f"--output={folder / 'x'}", "/bin/sh", "-c", SHIM, "sh", str(folder / "pid"), ""]
+    env = {k: v for k, v in {**os.environ, "TMPDIR": ""}.items() if v}
+    line = [str(tool), "profile", f"--output={folder / 'x'}", *through_shim(["sh", "-c", program], env, folder / "pid")]
     return supervise(
-        [*line, "sh", "-c", program], {**os.environ, **(environ or {})}, out=folder / "out", err=folder / "err",
-        folders=[tool.parent], shim=folder / "pid",
+        line, {**env, **(environ or {})}, out=folder / "out", err=folder / "err", folders=[tool.parent],
+        shim=folder / "pid",
     )  # fmt: skip
 
 

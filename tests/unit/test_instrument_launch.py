@@ -28,7 +28,7 @@ def run(argv: list[str], options: Options, cwd: Path, **more: str) -> subprocess
 
 def test_options_survive_the_environment(tmp_path: Path) -> None:
     asked = Options(
-        parts=PARTS, steps=(10, 30), window="cuda", step_log=str(tmp_path / "{rank}"), nvtx="torch",
+        parts=PARTS, steps=(10, 30), window="cuda", step_log=str(tmp_path / "{rank}"), begin=7, nvtx="torch",
         record=str(tmp_path), plugins=("a:b", "c"),
     )  # fmt: skip
     said = asked.variables()

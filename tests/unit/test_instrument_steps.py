@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from unstall.instrument import losses, sink, steplog, steps, window
-from unstall.instrument.options import Options
+from unstall.instrument.options import OPENED_NAME, Options
 from unstall.instrument.steplog import StepLog
 from unstall.instrument.steps import BLOCK, WARMUP, StepClock
 
@@ -148,7 +148,25 @@ def test_program_that_ends_inside_the_window_closes_it(tmp_path: Path, world: Wo
     made.finish()
     made.finish()
     assert world.said.count("close") == 1
+    assert log_of(tmp_path).opened and not log_of(tmp_path).closed, "it has not reached the window's end"
+
+
+def test_program_that_ends_with_the_last_chosen_step_has_taken_all(tmp_path: Path, world: World) -> None:
+    made = clock(tmp_path, (2, 8))
+    run(made, world, 8)
+    made.finish()
     assert log_of(tmp_path).closed
+
+
+def test_program_that_is_killed_inside_the_window_has_opened_it(tmp_path: Path, world: World) -> None:
+    made = clock(tmp_path, (2, 100))
+    run(made, world, 2)
+    assert not list(tmp_path.glob(f"{OPENED_NAME}*"))
+    run(made, world, 3, first=2)
+    assert log_of(tmp_path).opened and [p.name for p in tmp_path.glob(f"{OPENED_NAME}*")] == [
+        f"window-opened-{os.getpid()}"
+    ]
+    made.finish()
 
 
 def test_times_under_a_profiler_are_not_unprofiled(

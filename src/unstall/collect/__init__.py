@@ -7,7 +7,7 @@
     options           what can be asked, and how each version of nsys wants to be asked
     flow              from a command to a folder with ``profile.sqlite`` and ``run.json``
     nsys, builtin     the two collectors
-    process, supervise  nothing of what we start outlives us
+    process, supervise  nothing of what we start outlives us; ``shim`` becomes the program
     output, ranks     where it goes
     diagnose_capture  what is wrong with a capture, and what mends it
     redact, meta      what is taken out of an export, and what is added
@@ -22,5 +22,6 @@ from __future__ import annotations
 from unstall.collect.flow import Capture, collect
 from unstall.collect.notes import Note
 from unstall.collect.options import CollectOptions
+from unstall.collect.process import Interrupted
 
-__all__ = ["Capture", "CollectOptions", "Note", "collect"]
+__all__ = ["Capture", "CollectOptions", "Interrupted", "Note", "collect"]

@@ -13,14 +13,15 @@ GPU. It does not see: OS runtime calls, the GIL, context switches, GPU metrics, 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.collect._builtin_merge import merge
 from unstall.collect.notes import Note, Say, silent
-from unstall.collect.process import Ended, supervise
+from unstall.collect.process import Ended, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
 from unstall.instrument import PARTS, Options
 from unstall.instrument.options import STEP_LOG_NAME
@@ -38,23 +39,38 @@ class Made:
     notes: tuple[Note, ...]
 
 
-def record(command: Sequence[str], environ: Mapping[str, str], *, folder: Path, say: Say = silent) -> Made:
+def record(
+    command: Sequence[str], environ: Mapping[str, str], *, folder: Path, say: Say = silent, limit: Limit | None = None,
+    on_start: Callable[[], None] = nothing,
+) -> Made:  # fmt: skip
     """Run ``command`` to its end and make ``folder/profile.sqlite`` of what its processes recorded.
 
     Args:
         command, environ: as :func:`unstall.instrument.command` and ``environment`` give them.
         folder: where the file goes; ``environ["UNSTALL_RECORD"]`` is where the parts are.
+        say: shows progress.
+        limit: when the program is to be ended.
+        on_start: called when the program runs.
 
     Raises:
         CollectionFailed: the program could not be started.
     """
-    ended = supervise(command, environ, remove=[folder])
+    ended = supervise(
+        command,
+        environ,
+        remove=[folder],
+        limit=limit,
+        on_event=lambda e: on_start() if e["event"] == "program" else None,
+    )
     if ended.error and not ended.started:
         raise CollectionFailed(command[0], ended.error, "Check that it can be run without unstall")
     parts = Path(environ["UNSTALL_RECORD"])
     say("writing the capture")
     output = folder / EXPORT_NAME
     said = merge(parts, output)
+    if not output.exists() and time.perf_counter_ns() < int(environ.get("UNSTALL_BEGIN", 0)):
+        text = "Nothing was recorded: the program ended before --delay was over."
+        return Made(ended, None, (Note("nothing-recorded", text),))
     if not output.exists():
         text = "Nothing was recorded: no Python process of the program took the recorder in."
         advice = "It records Python programs only; one that clears PYTHONPATH or is no Python program needs nsys."

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unstall.collect.notes import Say
 from unstall.collect.options import CollectOptions
-from unstall.collect.process import supervise
+from unstall.collect.process import Interrupted, supervise
 from unstall.instrument import Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME
@@ -24,7 +24,7 @@ from unstall.instrument.steplog import StepLog, read
 def calibrate(
     command: Sequence[str], environ: Mapping[str, str], folder: Path, options: CollectOptions, say: Say
 ) -> list[StepLog]:
-    """Run the program for ``options.calibrate`` seconds at most. :class:`KeyboardInterrupt` when a signal came."""
+    """Run the program for ``options.calibrate`` seconds at most. :class:`Interrupted` when a signal came."""
     template = str(folder / "calibration" / STEP_LOG_NAME)
     inside = Options(parts=("steps",) if options.auto else (), step_log=template)
     say(f"calibrating: {options.calibrate:g} s of the program without a profiler")
@@ -40,7 +40,7 @@ def calibrate(
     for each in timer:
         each.cancel()
     if ended.signals:
-        raise KeyboardInterrupt
+        raise Interrupted(signal.Signals[ended.signals[0]])
     logs = read(template)
     if not any(log.step_ns() for log in logs):
         say("calibration saw no training step: give --auto, or write `with unstall.step(i):` in the loop")

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from signal import Signals
 
 from unstall.collect.notes import Note
 from unstall.collect.nsys import Recorded
@@ -36,6 +37,8 @@ def without_export(done: Recorded, nsys: Nsys, logs: Sequence[StepLog], options:
         return [Note("nsys-hung", f"{text} {advice or 'Run again, or use --collector builtin.'}")]
     if done.report is not None:
         return []
+    if done.ended.profiler_code is not None and not options.duration:
+        return [Note("nsys-died", f"{_died(done, nsys)} It had captured nothing that can be read.")]
     if options.steps:
         return window_notes(logs, options) or [Note("range-never-hit", f"The window of --steps never opened. {_HINT}")]
     if options.delay or NO_WINDOW.search(done.said):
@@ -43,9 +46,20 @@ def without_export(done: Recorded, nsys: Nsys, logs: Sequence[StepLog], options:
         return [
             Note("no-report", f"{text} The program ended before --delay was over, or a capture range was never hit.")
         ]
+    return [Note("no-report", f"nsys {nsys.text} made no report. {_last_words(done)}")]
+
+
+def _died(done: Recorded, nsys: Nsys) -> str:
+    """A profiler that did not live to see the program's end."""
+    code = done.ended.profiler_code or 0
+    how = f"was killed by {Signals(code - 128).name}" if code - 128 in set(Signals) else f"ended with code {code}"
+    text = f"nsys {nsys.text} {how} while the program ran, and the program went on without it."
+    return text if code > 128 else f"{text} {_last_words(done)}"
+
+
+def _last_words(done: Recorded) -> str:
     last = [line.strip() for line in done.said.splitlines() if line.strip()][-1:]
-    words = f"Its last words: {last[0]}" if last else "It said nothing."
-    return [Note("no-report", f"nsys {nsys.text} made no report. {words}")]
+    return f"Its last words: {last[0]}" if last else "It said nothing."
 
 
 _HINT = "It took fewer steps, or none was recognised: give --auto, or write `with unstall.step(i):` in the loop."

@@ -22,15 +22,16 @@ from unstall.collect.notes import Note, Say, silent
 from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
-from unstall.collect.process import Ended
+from unstall.collect.process import Ended, Interrupts, Limit
 from unstall.collect.ranks import Rank, rank_of
 from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
-from unstall.instrument.options import STEP_LOG_NAME
+from unstall.instrument.options import OPENED_NAME, STEP_LOG_NAME
 from unstall.instrument.steplog import StepLog, main_log, read
 from unstall.nsys.discover import Nsys, find_nsys
 
+MARGIN = 0.3  # seconds between what we see and when nsys begins to count
 DOCTOR = "`unstall doctor` says what is missing and what brings it"
 
 
@@ -77,6 +78,7 @@ class Run:
     place: Place
     rank: Rank | None
     say: Say
+    interrupts: Interrupts
     machine: Machine = field(default_factory=Machine)
     notes: list[Note] = field(default_factory=list)
     calibrated: list[StepLog] = field(default_factory=list)
@@ -118,18 +120,21 @@ def collect(
     Raises:
         UsageError: no such program, or the output folder cannot be used. Nothing was started.
         CollectionFailed: no collector could start the program.
+        Interrupted: a signal came before the program ran, or again while its capture was being finished.
     """
     env = dict(os.environ if environ is None else environ)
     asked = options or CollectOptions()
-    line = _checked(command, env)
+    line = _checked(command, env, asked)
     rank = rank_of(env)
-    place = reserve(line, asked.output, force=asked.force, rank=rank)
-    run = Run(line, env, asked, place, rank, say)
-    try:
-        return _collect(run)
-    except BaseException:
-        place.discard()
-        raise
+    interrupts = Interrupts(say)
+    with interrupts.handled():
+        place = reserve(line, asked.output, force=asked.force, rank=rank)
+        try:
+            return _collect(Run(line, env, asked, place, rank, say, interrupts))
+        except BaseException:
+            interrupts.over()
+            place.discard()
+            raise
 
 
 def _collect(run: Run) -> Capture:
@@ -190,11 +195,13 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
         sampling=sampling,
         folder=run.folder,
         say=run.say,
+        limit=_limit(run) if window else None,
+        on_start=run.interrupts.program_started,
     )
     start = time.monotonic()
     done = job.record()
     logs = read(run.steps)
-    run.tell(*done.notes, *_ending(done.ended), *diagnose_capture.without_export(done, nsys, logs, run.options))
+    run.tell(*done.notes, *_ending(run, done.ended), *diagnose_capture.without_export(done, nsys, logs, run.options))
     if done.sqlite is not None:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
         run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
@@ -205,13 +212,18 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
 def _with_builtin(run: Run) -> Capture:
     from unstall.collect import builtin
 
-    inside = replace(_inside(run, "record" if run.options.steps else ""), record=str(run.folder / "parts"))
     start = time.monotonic()
+    begin = start + run.options.delay
+    inside = replace(
+        _inside(run, "record" if run.options.steps else ""), record=str(run.folder / "parts"),
+        begin=round(begin * 1e9) if run.options.delay else 0,
+    )  # fmt: skip
     made = builtin.record(
-        instrumented(run.command, inside), environment(inside, run.environ), folder=run.folder, say=run.say
-    )
+        instrumented(run.command, inside), environment(inside, run.environ), folder=run.folder, say=run.say,
+        limit=_limit(run, begin), on_start=run.interrupts.program_started,
+    )  # fmt: skip
     logs = read(run.steps)
-    run.tell(*made.notes, *_ending(made.ended), *diagnose_capture.window_notes(logs, run.options))
+    run.tell(*made.notes, *_ending(run, made.ended), *diagnose_capture.window_notes(logs, run.options))
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
     return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
@@ -223,22 +235,35 @@ def _inside(run: Run, window: str) -> Options:
 
 
 def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:
-    code = done.ended.code
-    if done.ended.stuck and done.ended.program_code is not None:
-        code = done.ended.program_code
+    code = done.ended.code if done.ended.program_code is None else done.ended.program_code
     return Capture(
         code, sqlite=done.sqlite, report=done.report, version=nsys.text, seconds=seconds, signals=done.ended.signals
     )
 
 
-def _ending(ended: Ended) -> list[Note]:
-    """What became of processes that the program left behind, and of ours."""
+def _limit(run: Run, begin: float = 0.0) -> Limit | None:
+    """When the program is to be ended: so many seconds after the capture began."""
+    if not run.options.duration:
+        return None
+    mark = str(Path(run.steps).with_name(OPENED_NAME)) if run.options.steps else ""
+    return Limit(run.options.duration, begin, mark)
+
+
+def _ending(run: Run, ended: Ended) -> list[Note]:
+    """Why the program ended, where that was not its own doing, and what became of processes that it left behind."""
     if ended.error:
         return [Note("supervisor-killed", f"{ended.error.capitalize()}: program and profiler were killed too.")]
-    if not ended.left:
-        return []
-    names = ", ".join(ended.left)
-    return [Note("left-behind", f"The program left processes running ({names}); they were ended with the capture.")]
+    notes = []
+    asked = run.options.delay + run.options.duration
+    if ended.signals:
+        notes.append(Note("stopped", f"{ended.signals[0]}: the program was told to end; what was captured is kept."))
+    elif ended.limited or (run.options.duration and not run.options.steps and ended.seconds >= asked - MARGIN):
+        text = f"--duration {run.options.duration:g}: the time of capturing was over, and the program was told to end."
+        notes.append(Note("duration-over", text))
+    if ended.left:
+        text = f"The program left processes running ({', '.join(ended.left)}); they were ended with the capture."
+        notes.append(Note("left-behind", text))
+    return notes
 
 
 def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str]) -> Capture:
@@ -330,10 +355,12 @@ def _record(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequen
     }
 
 
-def _checked(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def _checked(command: Sequence[str], environ: Mapping[str, str], options: CollectOptions) -> list[str]:
     """The command, its program found: what nsys would say of a missing one is no help."""
     if not command:
         raise UsageError("no command", "nothing to run", "unstall run -- python train.py")
+    if options.steps and options.delay:
+        raise UsageError("--delay", "not with --steps, which says when to begin as well", "Give one of the two")
     if shutil.which(command[0], path=environ.get("PATH", os.defpath)) is None:
         why = "not executable" if Path(command[0]).is_file() else "no such program"
         raise UsageError(command[0], why, "Check the name; for a script: unstall run -- python train.py")

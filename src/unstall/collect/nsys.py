@@ -3,19 +3,22 @@
 Comes in: :class:`Job`: a command, options, an installed nsys, a folder. Goes out: :class:`Recorded`, with the export
 and the report where there are any, and notes on everything that went another way than asked.
 
-The program is started through three lines of shell (:data:`SHIM`), so that it writes straight to our own standard
-output and error and reads our own input: nsys puts a pipe between, which makes Python buffer in blocks, and it stores
-what went through in the report. The shim also tells the supervisor which process is the program.
+The program is started through ``shim.py``, so that it writes straight to our own standard output and error and reads
+our own input, and hears the signals that are kept from nsys. The shim also tells the supervisor which process is the
+program.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,19 +26,13 @@ from typing import Any
 
 from unstall.collect.notes import Note, Say
 from unstall.collect.options import CollectOptions, profile_arguments, without_refused
-from unstall.collect.process import Ended, run_quietly, supervise
+from unstall.collect.process import Ended, Interrupted, Limit, as_it_was, nothing, run_quietly, supervise
 from unstall.errors import CollectionFailed, ProfileUnreadable
 from unstall.nsys.convert import export_report, import_stream, is_unfinished
 from unstall.nsys.discover import Nsys
 from unstall.nsys.whole import made_whole
 
-SHIM = (
-    'f=$1; if [ -n "$2" ]; then export TMPDIR="$2"; else unset TMPDIR; fi; shift 2; '
-    'if [ -e /proc/self/fd/9 ]; then echo "$$ direct" > "$f"; exec "$@" <&7 >&8 2>&9 7<&- 8>&- 9>&-; fi; '
-    'echo "$$ piped" > "$f"; exec "$@"'
-)
-"""Arguments: the file to write its pid to, the program's own TMPDIR, the program's command."""
-
+SHIM = Path(__file__).with_name("shim.py")
 HINT = "See `unstall doctor`"
 REFUSALS = 6  # options that may be left out one by one before we give up
 ELSEWHERE = re.compile(r"^\s*(/\S.*\.(?:nsys-rep|qdstrm|qdrep))\s*$", re.MULTILINE)
@@ -83,6 +80,8 @@ class Job:
         sampling: whether CPU sampling is allowed on this machine.
         folder: where the files shall be; it is deleted when we are killed.
         say: shows progress.
+        limit: when the program is to be ended, where nsys does not do that itself.
+        on_start: called when the program runs.
     """
 
     command: Sequence[str]
@@ -94,17 +93,22 @@ class Job:
     sampling: bool
     folder: Path
     say: Say
+    limit: Limit | None = None
+    on_start: Callable[[], None] = nothing
 
     def record(self) -> Recorded:
         """Run the program under nsys.
 
         Raises:
             CollectionFailed: nsys did not get as far as starting the program.
+            Interrupted: neither did we, since a signal came.
         """
         with _scratch() as scratch:
             whole = replace(self, nsys=made_whole(self.nsys, scratch / "nsys"))
             done = whole._attempts(scratch)
-            if not done.ended.started and not done.ended.signals:
+            if not done.ended.started and done.ended.signals:
+                raise Interrupted(signal.Signals[done.ended.signals[0]])
+            if not done.ended.started:
                 raise CollectionFailed(f"nsys {self.nsys.text} ({self.nsys.path})", _complaint(done), HINT)
             if SAMPLING_REFUSED.search(done.said):
                 text = "nsys could not take CPU samples on this machine: collected without."
@@ -136,10 +140,10 @@ class Job:
         line = [
             str(self.nsys.path), "profile", *arguments, "--force-overwrite=true",
             f"--output={_literal(self.folder / NAME)}",
-            "/bin/sh", "-c", SHIM, "sh", str(shim), self.environ.get("TMPDIR", ""), *self.command,
+            *through_shim(self.command, self.environ, shim),
         ]  # fmt: skip
         binaries = [p for t in (self.nsys, *self.tools) for p in (t.path, t.importer) if p is not None]
-        with _Echo(out, err) as echo:
+        with _Echo(out, err, self.on_start) as echo:
             ended = supervise(
                 line,
                 {**self.environ, "TMPDIR": str(scratch)},
@@ -149,6 +153,8 @@ class Job:
                 shim=shim,
                 remove=[scratch, self.folder],
                 on_event=echo.on_event,
+                limit=self.limit,
+                lasting=not self.options.duration or any(a.startswith("--kill") for a in self.options.nsys_args),
             )
         said = "\n".join(p.read_text(errors="replace") for p in (out, err) if p.is_file()).replace("\r", "\n")
         return Recorded(ended, said=said, arguments=list(arguments), program=echo.program)
@@ -170,6 +176,9 @@ class Job:
         except ProfileUnreadable as error:
             code = "stream-only" if done.report.suffix == ".qdstrm" else "not-exported"
             done.notes.append(Note(code, f"{done.report.name}: {error.why}. {error.hint}."))
+        except Interrupted:
+            text = f"{done.report.name} was not exported: given up. `unstall report` on it does that later."
+            done.notes.append(Note("not-exported", text))
 
     def _convert(self, done: Recorded, scratch: Path) -> None:
         """In the temporary folder: SQLite needs file locks, and a network folder may have none."""
@@ -187,6 +196,12 @@ class Job:
         made = scratch / "profile.sqlite"
         export_report(done.report, made, tools, run, self.say)
         done.sqlite = Path(shutil.move(made, self.folder / made.name))
+
+
+def through_shim(command: Sequence[str], environ: Mapping[str, str], file: Path) -> list[str]:
+    """The command line that becomes ``command`` in ``environ`` and writes its process's number to ``file``."""
+    order = {"file": str(file), "environ": as_it_was(environ, "TMPDIR", "LC_CTYPE")}
+    return [sys.executable, "-I", "-S", str(SHIM), json.dumps(order), *command]
 
 
 def _reports(said: str, folder: Path, scratch: Path) -> list[Path]:
@@ -226,8 +241,9 @@ def _scratch() -> Iterator[Path]:
 class _Echo:
     """Passes on what the program prints where it goes through nsys all the same: only when the shim could not help."""
 
-    def __init__(self, out: Path, err: Path) -> None:
+    def __init__(self, out: Path, err: Path, on_start: Callable[[], None]) -> None:
         self.files = ((out, 1), (err, 2))
+        self.on_start = on_start
         self.over = threading.Event()
         self.threads: list[threading.Thread] = []
         self.program = 0
@@ -235,6 +251,7 @@ class _Echo:
     def on_event(self, event: dict[str, Any]) -> None:
         if event["event"] != "program":
             return
+        self.on_start()
         self.program = event["pid"]
         if event["how"] == "piped":
             self.threads = [threading.Thread(target=self._follow, args=f, daemon=True) for f in self.files]

@@ -33,7 +33,7 @@ SPELLINGS: dict[str, tuple[tuple[Version, str], ...]] = {  # since when, newest 
     "graphs": (((2022, 4), "--cuda-graph-trace={}"),),
     "gpu-metrics": (((2024, 6), "--gpu-metrics-devices={}"), ((0,), "--gpu-metrics-device={}")),
     "delay": (((0,), "--delay={}"),),
-    "duration": (((0,), "--duration={}"),),
+    "duration": (((0,), "--duration={}"),),  # of a capture range it would end the collection and not the program
 }
 
 TRUSTED_SAMPLING: Version = (2023, 1)
@@ -60,8 +60,9 @@ class CollectOptions:
             ``system-wide``.
         gpu_metrics: devices whose metrics are sampled, as nsys wants them (``all``, ``0,1``); empty for none.
         steps: first training step to capture and the one after the last.
-        delay: seconds before the capture begins.
-        duration: seconds of the capture; nsys ends the program (SIGTERM) after them.
+        delay: seconds from the program's start to that of the capture; not with ``steps``.
+        duration: seconds from the start of the capture (with ``steps``: of the first one) to the end of the program,
+            by SIGTERM, whether or not those steps are over.
         graph_nodes: trace every node of a CUDA graph, not the graph as a whole; slows the program down.
         auto: instrument PyTorch without an edit.
         calibrate: seconds of an unprofiled run made first, for the step time without the profiler; 0 for none.
@@ -111,7 +112,7 @@ def profile_arguments(
         "graphs": "node" if options.graph_nodes else "",
         "gpu-metrics": options.gpu_metrics,
         "delay": f"{options.delay:g}" if options.delay else "",
-        "duration": f"{options.duration:g}" if options.duration else "",
+        "duration": f"{options.duration:g}" if options.duration and not window else "",
     }
     arguments = [text for name, value in wanted.items() if value and (text := _spelled(name, version, value))]
     return [*arguments, "--wait=primary", *nsys_options(window), *options.nsys_args], notes + said

@@ -4,7 +4,8 @@ Comes in: a command, its environment, where a profiler lives. Goes out: :class:`
 our own between us and the command, see ``supervise.py``; here is our end of the two pipes.
 
 First Ctrl-C: the program gets what a terminal would send it, and whatever was captured is kept; the second sends it
-SIGTERM, the third SIGKILL. SIGTERM and SIGHUP to us: SIGTERM to the program, SIGKILL after a grace time.
+SIGTERM, the third SIGKILL. SIGTERM and SIGHUP to us: SIGTERM to the program, SIGKILL after a grace time. Before and
+after the program runs, :class:`Interrupts` has them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
+
+from unstall.collect.notes import Say
 
 SCRIPT = Path(__file__).with_name("supervise.py")
 MARK = "UNSTALL_RUN"
@@ -47,6 +51,9 @@ class Ended:
         stuck: whether the profiler hung and was ended.
         left: names of processes that the program left running and that were ended.
         seen: processes of the program that lived a second or more: pid → name.
+        seconds: that the program ran.
+        limited: whether it was ended because its time was over.
+        profiler_code: exit code of a profiler that ended before the program; ``None`` where it did not.
         error: why the command could not be started; empty otherwise.
     """
 
@@ -58,7 +65,20 @@ class Ended:
     stuck: bool = False
     left: tuple[str, ...] = ()
     seen: dict[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    limited: bool = False
+    profiler_code: int | None = None
     error: str = ""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When to end the program: ``seconds`` after ``begin`` on the monotonic clock, or, where there is a ``mark``, after
+    a file whose path begins so has appeared."""
+
+    seconds: float
+    begin: float = 0.0
+    mark: str = ""
 
 
 @dataclass
@@ -70,9 +90,14 @@ class Watched:
     on_event: Callable[[dict[str, Any]], None] | None = None
 
     def take(self, event: dict[str, Any]) -> None:
-        self.events.append(event)
+        self.events.append({"at": time.monotonic(), **event})
         if self.on_event:
             self.on_event(event)
+
+    def between(self, first: str, last: str) -> float:
+        """Seconds from one event to another, 0 where either is missing."""
+        begin, end = self.find(first), self.find(last) or self.find("ended")
+        return float(end["at"] - begin["at"]) if begin and end else 0.0
 
     def find(self, name: str) -> dict[str, Any] | None:
         return next((e for e in self.events if e["event"] == name), None)
@@ -88,23 +113,28 @@ def supervise(
     shim: Path | None = None,
     remove: Sequence[Path] = (),
     on_event: Callable[[dict[str, Any]], None] | None = None,
+    limit: Limit | None = None,
+    lasting: bool = True,
+    tool: bool = False,
 ) -> Ended:
     """Run ``command`` to its end. See ``supervise.Order`` for what the arguments mean.
 
     ``remove`` names what must not stay if we are killed meanwhile. With ``folders`` the command is a profiler that
-    lives in them and ``shim`` the file by which the program is recognised; without, the command is the program.
+    lives in them and ``shim`` the file by which the program is recognised; without, the command is the program. A
+    ``tool`` of ours gets no signals: whoever calls decides whether it may finish.
     """
     mark = uuid.uuid4().hex
     order = {
         "command": list(command), "out": _text(out), "err": _text(err), "shim": _text(shim) or "",
         "folders": [os.path.realpath(f) + os.sep for f in folders], "remove": [str(p) for p in remove],
         "patience": float(os.environ.get(PATIENCE_VARIABLE, PATIENCE)), "linger": LINGER, "grace": GRACE,
-        "parent": os.getpid(),
+        "parent": os.getpid(), "environ": as_it_was(environ, "LC_CTYPE"), "shielded": bool(folders) or tool,
+        "lasting": lasting, "limit": limit and asdict(limit),
     }  # fmt: skip
     control_r, control_w = os.pipe()
     status_r, status_w = os.pipe()
     watched = Watched(on_event=on_event)
-    with _closing(control_w), open(status_r, encoding="utf-8") as status:  # noqa: PTH123 (a descriptor)
+    with open(status_r, encoding="utf-8") as status, contextlib.ExitStack() as stack:  # noqa: PTH123 (a descriptor)
         with _closing(control_r, status_w):
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(SCRIPT), str(control_r), str(status_w)],
@@ -112,7 +142,9 @@ def supervise(
                 pass_fds=(control_r, status_w),
                 start_new_session=True,
             )
-        with _forwarding(control_w, watched):
+        stack.callback(process.wait)
+        stack.enter_context(_closing(control_w))  # first of all, should we be interrupted: then it ends what runs
+        with contextlib.nullcontext() if tool else _forwarding(control_w, watched):
             os.write(control_w, json.dumps(order).encode() + b"\n")
             _follow(status, watched)
             process.wait()
@@ -134,12 +166,13 @@ def kill_marked(mark: str) -> list[int]:
 
 
 def run_quietly(command: Sequence[str], environ: Mapping[str, str], folder: Path) -> tuple[int, str]:
-    """Run a tool to its end, its output kept: exit code and text. Nothing of it outlives us either."""
+    """Run a tool to its end, its output kept: exit code and text. Nothing of it outlives us either.
+
+    A group's or everybody's signal does not reach it; an exception raised by a signal handler of ours ends it.
+    """
     log = folder / f"tool-{uuid.uuid4().hex[:8]}.log"
     try:
-        ended = supervise(command, environ, out=log, err=log)
-        if ended.signals:
-            raise KeyboardInterrupt
+        ended = supervise(command, environ, out=log, err=log, tool=True)
         return ended.code, log.read_text(errors="replace") or ended.error
     finally:
         log.unlink(missing_ok=True)
@@ -152,7 +185,7 @@ def _follow(status: IO[str], watched: Watched) -> None:
 
 def _ended(watched: Watched) -> Ended:
     last = watched.find("ended") or {"code": 137, "error": "the process that supervises it was killed"}
-    program = watched.find("program")
+    program, profiler = watched.find("program"), watched.find("profiler-ended")
     return Ended(
         code=last["code"],
         program_code=last.get("program_code"),
@@ -162,6 +195,9 @@ def _ended(watched: Watched) -> Ended:
         stuck=watched.find("stuck") is not None,
         left=tuple(last.get("left", ())),
         seen={int(pid): name for pid, name in last.get("seen", {}).items()},
+        seconds=watched.between("program", "program-ended"),
+        limited=watched.find("limit") is not None,
+        profiler_code=profiler["code"] if profiler else None,
         error=last.get("error", ""),
     )
 
@@ -187,6 +223,63 @@ def _forwarding(control: int, watched: Watched) -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal came and nothing is worth finishing; ``code`` is the exit code that says so."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.code = 128 + number
+
+
+class Interrupts:
+    """What signals mean while no program runs. Until one has run they end everything at once. Afterwards there is a
+    capture to finish: the first is only said, the next gives up what is being done (:class:`Interrupted`)."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._finishing = False
+        self._count = 0
+
+    def over(self) -> None:
+        """From now on they do nothing: what was begun is being put away."""
+        self._count = -1
+
+    def program_started(self) -> None:
+        """From now on there is something to keep."""
+        self._finishing = True
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """While it runs. Signals that are ignored stay ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        kept = {n: signal.signal(n, self._take) for n in STAGES if signal.getsignal(n) is not signal.SIG_IGN}
+        try:
+            yield
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        if self._count < 0:
+            return
+        self._count += 1
+        if not self._finishing or self._count > 1:
+            raise Interrupted(number)
+        text = f"{signal.Signals(number).name}: the capture is being finished; once more gives it up"
+        threading.Thread(target=self._say, args=[text]).start()  # a handler that prints may have interrupted a print
+
+
+def nothing() -> None:
+    """Is called in vain."""
+
+
+def as_it_was(environ: Mapping[str, str], *names: str) -> dict[str, str | None]:
+    """These variables, null for unset. Python sets ``LC_CTYPE`` at its start where the locale is ``C``."""
+    return {name: environ.get(name) for name in names}
 
 
 @contextlib.contextmanager

@@ -1,13 +1,18 @@
 """The process between us and what we start, so that nothing of it outlives us. Run as a script, never imported.
 
 Comes in: on the control pipe one line of JSON (:class:`Order`), then one word a line: ``INT``, ``TERM``, ``KILL``.
-Goes out: on the status pipe one JSON object a line (``program``, ``program-ended``, ``stuck``, ``ended``).
+Goes out: on the status pipe one JSON object a line (``program``, ``program-ended``, ``profiler-ended``, ``limit``,
+``stuck``, ``ended``).
 
 nsys starts an agent that turns into a daemon: a new session, its parent gone. Process groups and death signals miss it.
 So this process calls itself the *child subreaper*: whatever loses its parent anywhere below becomes its child, and
 ``/proc`` shows the whole tree. The control pipe closes when we die, however we die; then the tree is killed and the
 files of the unfinished run are removed. It has its own session, so that a Ctrl-C on the terminal and a signal to our
 process group reach only us, and we decide what becomes of it.
+
+A batch system signals every process there is. An nsys that gets SIGTERM or SIGINT loses its capture; so it is started
+with those blocked, which it and its agent leave as they are (seen: 2022.4.2), and only the program, unblocked by
+``shim.py``, hears them.
 
 Profiler's processes are those whose executable lies in the profiler's folders or in one called like them (an ``nsys``
 may be a wrapper script), the others are the program's.
@@ -38,6 +43,9 @@ MARK = "UNSTALL_RUN"  # in the environment of everything below one supervisor
 STDIO = 7  # our standard streams, for a program that shall have them and not the profiler's: 7, 8, 9
 PROFILER = ("/nsight-systems", "/nsight-compute", "/target-linux-", "/host-linux-", "/linux-desktop-glibc")
 ABOVE = 20  # our own pipes are moved up here, out of the way
+UNHURRIED = 30.0  # what a program may take to end (to save itself, say) where nobody waits for it but us
+TOGETHER = 0.05  # seconds within which a signal to everybody has reached everybody
+HELD = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 IDLE_BYTES = 1 << 16  # a stuck agent reads and writes next to nothing; importing moves megabytes a second
 
 
@@ -47,7 +55,10 @@ class Order:
     ``command``, ``out`` and ``err`` (files for its output, null to inherit ours), ``folders`` of the profiler (empty:
     the command is the program itself), ``shim`` (file in which the program's pid appears), ``patience`` (seconds that
     the profiler may do nothing after the program has ended), ``linger`` (seconds that its daemons may take to leave),
-    ``grace`` (seconds after ``TERM``), ``remove`` (paths to delete when we die), ``parent`` (our pid).
+    ``grace`` (seconds after ``TERM``), ``remove`` (paths to delete when we die), ``parent`` (our pid), ``environ``
+    (variables that Python changes at its start, as they were; null: unset), ``shielded`` (signals are kept from the
+    command), ``lasting`` (the program may go on when its profiler has ended), ``limit`` (null, or when to end the
+    program: ``seconds`` after ``begin`` on the monotonic clock, or after a file that begins with ``mark`` appeared).
     """
 
     command: list[str]
@@ -60,6 +71,10 @@ class Order:
     grace: float
     remove: list[str]
     parent: int
+    environ: dict[str, str | None]
+    shielded: bool
+    lasting: bool
+    limit: dict[str, Any] | None
 
     def __init__(self, line: str) -> None:
         self.__dict__.update(json.loads(line))
@@ -82,6 +97,9 @@ class Supervisor:
         self.kill_at = 0.0
         self.active = (0.0, 0)
         self.orphaned = False
+        self.alone = False  # the profiler has ended and the program has not
+        self.hit = 0.0  # when a SIGINT reached ourselves
+        self.forced: set[int] = set()  # killed by us
 
     def run(self) -> None:
         """Until the command has ended and nothing below is alive."""
@@ -96,7 +114,7 @@ class Supervisor:
             return  # we are dead already, and nothing has been started
         child = self._start()
         stuck = False
-        while child not in self.codes and not self.orphaned:
+        while not self.orphaned and not self._is_over(child):
             ready = select.select([self.control, wake], [], [], TICK)[0]
             if wake in ready:
                 os.read(wake, 4096)
@@ -117,11 +135,14 @@ class Supervisor:
         out = open(self.order.out, "wb") if self.order.out else None  # noqa: PTH123, SIM115
         same = self.order.err == self.order.out
         err = out if same else open(self.order.err, "wb") if self.order.err else None  # noqa: PTH123, SIM115
+        environ = {name: value for name, value in {**os.environ, **self.order.environ}.items() if value is not None}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD if self.order.shielded else ())
         try:
-            child = subprocess.Popen(self.order.command, stdout=out, stderr=err, close_fds=False)
+            child = subprocess.Popen(self.order.command, stdout=out, stderr=err, close_fds=False, env=environ)
         except OSError as error:
             self._say(event="ended", code=127 if isinstance(error, FileNotFoundError) else 126, error=str(error))
             sys.exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         child.returncode = 0  # reaped here, not by the module
         self.active = (time.monotonic(), 0)
         if not self.order.folders:
@@ -129,6 +150,19 @@ class Supervisor:
         for stream in range(3) if self.order.folders else ():
             os.close(STDIO + stream)
         return child.pid
+
+    def _is_over(self, child: int) -> bool:
+        """Whether there is nothing left to wait for. A profiler may end before the program: it may have been killed,
+        or it has captured for as long as it was told, and asked the program to end."""
+        if child not in self.codes:
+            return False
+        if not (self.program and _alive(self.program)):
+            return True
+        if not self.alone:
+            self.alone = True
+            self._say(event="profiler-ended", code=self.codes[child])
+            self.kill_at = self.kill_at or (0.0 if self.order.lasting else time.monotonic() + UNHURRIED)
+        return False
 
     def _finish(self, child: int, stuck: bool) -> None:
         """Sweep, then tell how it ended."""
@@ -139,10 +173,15 @@ class Supervisor:
         self._say(
             event="ended",
             code=self.codes.get(child, 137),
-            program_code=self.codes.get(self.program, self.codes.get(self.launcher)),
+            program_code=self._program_code(),
             left=left,
             seen=self.seen,
         )
+
+    def _program_code(self) -> int | None:
+        """Of the program where it was our own child in the end, else what its launcher says, unless we killed that."""
+        told = None if self.launcher in self.forced else self.codes.get(self.launcher)
+        return self.codes.get(self.program, told)
 
     # ---------------------------------------------------------------- what is asked of us
 
@@ -166,17 +205,20 @@ class Supervisor:
             self._stop(word.decode())
 
     def _signalled(self, number: int, _: Any) -> None:
+        """Our parent decides. In a session of our own we are hit only where everybody is, and then the program is."""
         if number == signal.SIGHUP and os.getppid() != self.order.parent:
             self.orphaned = True
-        elif number in (signal.SIGINT, signal.SIGTERM):
-            self._stop("INT" if number == signal.SIGINT else "TERM")
+        elif number == signal.SIGINT:
+            self.hit = time.monotonic()
 
     def _stop(self, word: str) -> None:
         """End the program; the profiler then finishes by itself. Before the program has started, end the profiler."""
         if word == "KILL" or not self.program:
             _send(signal.SIGKILL, self._ours("program") if self.program else self._tree())
-        elif word == "INT":  # what a terminal does: to every process of the program's group
-            _send(signal.SIGINT, [p for p in self._ours("program") if _group(p) == _group(self.program)])
+        elif word == "INT":  # what a terminal does: to every process of the program's group, once
+            time.sleep(TOGETHER)
+            if time.monotonic() - self.hit > 2 * TOGETHER:
+                _send(signal.SIGINT, [p for p in self._ours("program") if _group(p) == _group(self.program)])
         else:
             _send(signal.SIGTERM, [self.program])
             self.kill_at = time.monotonic() + self.order.grace
@@ -208,6 +250,11 @@ class Supervisor:
         if self.program and not self.ended_at and now - self.looked >= LOOK:
             self.looked = now
             self.seen |= {p: _name(p) for p in self._ours("program")}
+        if self.program and not self.ended_at and self._is_limit(now):
+            self.order.limit = None
+            self._say(event="limit")
+            _send(signal.SIGTERM, [self.program])
+            self.kill_at = now + UNHURRIED
         if self.kill_at and now > self.kill_at and not self.ended_at:
             self.kill_at = 0.0
             _send(signal.SIGKILL, self._ours("program"))
@@ -218,6 +265,13 @@ class Supervisor:
         self.program, self.launcher = pid, _stat(pid)[1]
         self.looked = time.monotonic()
         self._say(event="program", pid=pid, how=how)
+
+    def _is_limit(self, now: float) -> bool:
+        """Whether the program has been captured for as long as was asked for."""
+        limit = self.order.limit
+        if limit and limit.get("mark") and _appeared(limit["mark"]):
+            limit |= {"begin": now, "mark": ""}
+        return bool(limit and limit.get("begin") and now > limit["begin"] + limit["seconds"])
 
     def _is_stuck(self) -> bool:
         """Whether the profiler has done nothing for too long, with no program to wait for."""
@@ -282,6 +336,7 @@ class Supervisor:
             asked |= {p: _name(p) for p in fresh}
             _send(signal.SIGTERM, fresh)
             if at_once or self.orphaned or waited > self.order.linger:
+                self.forced.update(tree)
                 _send(signal.SIGKILL, tree)
             elif waited > PROGRAM_LINGERS:
                 _send(signal.SIGKILL, program)
@@ -335,6 +390,15 @@ def _name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
         return "?"
+
+
+def _appeared(mark: str) -> bool:
+    """Whether there is a file whose path begins so."""
+    folder, name = os.path.split(mark)
+    try:
+        return any(entry.startswith(name) for entry in os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return False
 
 
 def _send(number: int, pids: list[int]) -> None:

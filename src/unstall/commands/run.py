@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from unstall.collect import Capture, CollectOptions
     from unstall.commands.report import Seen
 
-INTERRUPTED = 130
 NSYS_ARGS = "--nsys-args"
 PAGE = "report.html"
 
@@ -42,21 +42,26 @@ def run(
 
     ``page`` leaves the report as a page beside the capture, unless one is asked for elsewhere.
     """
-    from unstall.collect import collect
+    from unstall.collect import Interrupted, collect
 
     tell = teller(language)
     with _program_output(aside=STDOUT in targets.values()):
         try:
             capture = collect(command, options, say=tell)
-        except KeyboardInterrupt:
+        except Interrupted as interrupted:
             tell("interrupted before the capture was complete: nothing was kept")
-            return INTERRUPTED
+            return interrupted.code
     _where(capture, tell)
     if capture.sqlite is not None:
         page = page and not targets.get("html")
         _report(capture.sqlite, targets, page, tell, top=top, by=by, step=step, language=language)
-    tell(f"exit code {capture.exit_code} is the program's own ({Path(command[0]).name})")
+    tell(f"exit code {capture.exit_code} is the program's own ({_ended(Path(command[0]).name, capture.exit_code)})")
     return capture.exit_code
+
+
+def _ended(program: str, code: int) -> str:
+    """Exit codes from 129 on are a shell's way to say which signal."""
+    return f"{program}: {signal.Signals(code - 128).name}" if code - 128 in set(signal.Signals) else program
 
 
 def asked(**typed: Any) -> CollectOptions:
@@ -96,6 +101,9 @@ def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, **how
         seen = report.run([str(sqlite)], targets, events=page, **how)
     except UnstallError as error:
         tell(str(error))
+        return
+    except KeyboardInterrupt:
+        tell(f"the report was given up; the capture is kept: {sqlite}")
         return
     except Exception as error:
         tell(f"internal error while reporting: {type(error).__name__}: {error}. The capture is kept: {sqlite}")

@@ -50,6 +50,18 @@ class GpuTrace:
         self._markers.append(self._marker())
         self.until = 0 if self._options.steps else perf_counter_ns() + round(LONGEST_S * 1e9)
 
+    def is_due(self) -> bool:
+        """Whether it begins when CUDA does: not before the recording."""
+        return self.until == 0 and not self.done and self._recorder.on
+
+    def start_late(self) -> None:
+        """Begin in the middle of things."""
+        if self._torch.cuda.is_initialized() and self._torch.cuda.is_current_stream_capturing():
+            self.done = True
+            self._recorder.note({"kind": "gpu", "missing": "a CUDA graph was being captured when it was to begin"})
+        else:
+            self.start()
+
     def _make(self) -> Any:
         profiler = self._torch.profiler
         activity = [profiler.ProfilerActivity.CUDA]
@@ -125,10 +137,10 @@ def prepare(torch: Any, recorder: Any, options: Options) -> None:
     _trace = GpuTrace(torch, recorder, options)
     if options.steps:
         return
-    if torch.cuda.is_initialized():
-        guarded(_trace.start)
-    else:
+    if not torch.cuda.is_initialized():
         _hook_lazy_init(torch.cuda)
+    elif recorder.on:
+        guarded(_trace.start)
 
 
 def _hook_lazy_init(cuda: Any) -> None:
@@ -139,7 +151,7 @@ def _hook_lazy_init(cuda: Any) -> None:
 
     def _lazy_init() -> None:
         original()
-        if _trace is not None and _trace.until == 0 and not _trace.done:
+        if _trace is not None and _trace.is_due():
             guarded(_trace.start)
 
     _lazy_init._unstall = True  # type: ignore[attr-defined]
@@ -150,6 +162,24 @@ def start() -> None:
     """The window opens."""
     if _trace is not None:
         guarded(_trace.start)
+
+
+def start_soon() -> None:
+    """Begin on the main thread, whoever asks: it must end on the thread that began it, and only that one is there at
+    the end. The interpreter calls such a function between two bytecodes, as it does with signal handlers."""
+    import ctypes
+
+    def start_late(_: object) -> int:
+        if _trace is not None:
+            guarded(_trace.start_late)
+        return 0
+
+    if _trace is not None:
+        _kept.append(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(start_late))
+        ctypes.pythonapi.Py_AddPendingCall(_kept[-1], None)
+
+
+_kept: list[Any] = []  # what the interpreter may still call
 
 
 def stop() -> None:

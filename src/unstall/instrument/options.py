@@ -11,6 +11,7 @@ variable             value
 ``UNSTALL_WINDOW``   how those steps are captured: ``cuda`` (cudaProfilerStart and Stop), ``nvtx`` (a range called
                      ``unstall_window``, for a capture range where there is no CUDA) or ``record`` (built-in collector)
 ``UNSTALL_STEP_LOG`` where step times and losses go: a path in which ``{rank}`` and ``{pid}`` are replaced
+``UNSTALL_BEGIN``    the built-in collector records from this moment on (monotonic clock, ns); unset: from the start
 ``UNSTALL_NVTX``     ``pip`` or ``torch``: write ranges with this library; unset: find out; ``off``: write none
 ``UNSTALL_RECORD``   folder for the parts that the built-in collector leaves behind; unset: it does not run
 ``UNSTALL_PLUGINS``  ``module:function`` names, comma separated, called with these options when the program starts
@@ -33,11 +34,14 @@ ranges, step times and the capture window); ``losses`` keeps the value that each
 WINDOW_RANGE = "unstall_window"
 """Name of the range that opens and closes an ``nvtx`` capture window."""
 
-VARIABLES = ("AUTO", "STEPS", "WINDOW", "STEP_LOG", "NVTX", "RECORD", "PLUGINS")
+VARIABLES = ("AUTO", "STEPS", "WINDOW", "STEP_LOG", "BEGIN", "NVTX", "RECORD", "PLUGINS")
 """The variables of the table, without ``UNSTALL_``."""
 
 STEP_LOG_NAME = "steps-{rank}-{pid}.json"
 """Usual name of a step log; the folder is the caller's."""
+
+OPENED_NAME = "window-opened-"
+"""How the name of an empty file begins that appears beside the step log when the window opens; a pid follows."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Options:
         steps: first step to capture and the one after the last; ``None`` captures everything.
         window: ``cuda``, ``nvtx`` or ``record``; empty without ``steps``.
         step_log: path of the step log, ``{rank}`` and ``{pid}`` are replaced; empty for none.
+        begin: when the built-in collector begins, ``perf_counter_ns``; 0 for at once.
         nvtx: ``pip``, ``torch``, ``off``, or empty to find out.
         record: folder of the built-in collector; empty when it does not run.
         plugins: ``module:function`` names to call at the program's start.
@@ -58,6 +63,7 @@ class Options:
     steps: tuple[int, int] | None = None
     window: str = ""
     step_log: str = ""
+    begin: int = 0
     nvtx: str = ""
     record: str = ""
     plugins: tuple[str, ...] = ()
@@ -77,6 +83,7 @@ class Options:
             "UNSTALL_STEPS": steps,
             "UNSTALL_WINDOW": self.window,
             "UNSTALL_STEP_LOG": self.step_log and str(Path(self.step_log).absolute()),
+            "UNSTALL_BEGIN": str(self.begin or ""),
             "UNSTALL_NVTX": self.nvtx,
             "UNSTALL_RECORD": self.record and str(Path(self.record).absolute()),
             "UNSTALL_PLUGINS": ",".join(self.plugins),
@@ -92,6 +99,7 @@ class Options:
             steps=parse_steps(env["UNSTALL_STEPS"]) if env.get("UNSTALL_STEPS") else None,
             window=env.get("UNSTALL_WINDOW", ""),
             step_log=env.get("UNSTALL_STEP_LOG", ""),
+            begin=int(env.get("UNSTALL_BEGIN") or 0),
             nvtx=env.get("UNSTALL_NVTX", ""),
             record=env.get("UNSTALL_RECORD", ""),
             plugins=_words(env.get("UNSTALL_PLUGINS", "")),

@@ -10,7 +10,6 @@ wall-clock time is from it. A range costs two clock readings and two readings of
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections import deque
@@ -22,7 +21,7 @@ from time import perf_counter_ns, thread_time_ns, time_ns
 from typing import Any
 
 from unstall.instrument import facts, sink, userranges
-from unstall.instrument.ending import at_end
+from unstall.instrument.ending import at_end, on_sigterm
 from unstall.instrument.importhook import for_now, guarded, when_imported
 from unstall.instrument.options import Options, rank
 from unstall.instrument.spool import Part
@@ -51,7 +50,8 @@ class Recorder:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.on = not options.steps
+        self.begin = 0 if options.steps or perf_counter_ns() >= options.begin else options.begin
+        self.on = not options.steps and not self.begin
         self._reset()
 
     def _reset(self) -> None:
@@ -217,7 +217,7 @@ def _install() -> None:
     os.register_at_fork(after_in_child=_in_child)
     when_imported("multiprocessing.util", _sample_workers)
     if "--multiprocessing-fork" not in sys.orig_argv:
-        guarded(_keep_on_sigterm)
+        guarded(on_sigterm, _finish_all)
 
 
 def open_window() -> None:
@@ -227,6 +227,16 @@ def open_window() -> None:
     if _recorder is not None:
         _recorder.on = True
         gpu.start()
+
+
+def begin_in_time(recorder: Recorder, now: int) -> None:
+    """Called by the sampler: the recording that was to begin later begins."""
+    from unstall.instrument import gpu
+
+    if recorder.begin and now >= recorder.begin:
+        recorder.begin = 0
+        recorder.on = True
+        gpu.start_soon()
 
 
 def close_window() -> None:
@@ -254,8 +264,6 @@ def _in_child() -> None:
     sampler.forget()
     if _recorder is not None:
         _recorder.after_fork()
-    if signal.getsignal(signal.SIGTERM) is _on_sigterm:  # a worker must die at once when its parent says so
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _sample_workers(util: Any) -> None:
@@ -270,16 +278,8 @@ def _sample_worker(_: Any) -> None:
         sampler.start(_recorder)
 
 
-def _keep_on_sigterm() -> None:
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-
-
-def _on_sigterm(number: int, frame: Any) -> None:
-    """Python dies of SIGTERM without running exit functions: write first, then die of it all the same."""
+def _finish_all() -> None:
     from unstall.instrument import steps
 
     guarded(steps.finish)
     guarded(_finish)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)

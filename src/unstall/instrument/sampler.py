@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from unstall.instrument.recorder import PERIOD_S, Recorder
+from unstall.instrument.recorder import PERIOD_S, Recorder, begin_in_time
 
 SHORTEST_S, LONGEST_S = 0.01, 0.5
 SHARE = 0.005  # of one CPU, at most
@@ -55,6 +55,7 @@ class Sampler(threading.Thread):
         period, written = SHORTEST_S, time.monotonic()
         while not self._stop_now.wait(period):
             cost = time.thread_time()
+            begin_in_time(self._recorder, time.perf_counter_ns())
             if self._recorder.on:
                 self._look()
             if time.monotonic() - written > PERIOD_S:

@@ -12,13 +12,14 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter_ns
 
 from unstall.instrument import sink
-from unstall.instrument.ending import at_end
+from unstall.instrument.ending import at_end, not_on_sigterm, on_sigterm
 from unstall.instrument.importhook import guarded
 from unstall.instrument.losses import Losses
-from unstall.instrument.options import Options, rank
+from unstall.instrument.options import OPENED_NAME, Options, rank
 from unstall.instrument.steplog import StepLog, write
 from unstall.instrument.window import Window, synchronize
 
@@ -122,11 +123,21 @@ class StepClock:
     def _open_window(self) -> None:
         self._timing = False
         synchronize()
-        self.save()
-        self.window.open()
+        on_sigterm(self.finish)
         self._log.opened = True
+        self.save()  # now: a program that is killed inside the window has opened it
+        try:
+            self.window.open()
+        except BaseException:
+            self._log.opened = False
+            raise
+        self._mark_opened()
         for function in self.on_window:
             function(True)
+
+    def _mark_opened(self) -> None:
+        if self.options.step_log:
+            Path(self.options.step_log).with_name(f"{OPENED_NAME}{os.getpid()}").touch()
 
     def _close_window(self) -> None:
         if not self.window.opened or self.window.closed:
@@ -135,7 +146,7 @@ class StepClock:
         for function in self.on_window:
             function(False)
         self.window.close()
-        self._log.closed = True
+        self._log.closed = self.options.steps is not None and self.index >= self.options.steps[1] - 1
         self.save()
 
     def save(self) -> None:
@@ -156,6 +167,7 @@ class StepClock:
         if self._log.opened:
             self._close_window()
         self.save()
+        not_on_sigterm(self.finish)
 
 
 _clock: StepClock | None = None
