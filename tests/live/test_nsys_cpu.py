@@ -120,7 +120,12 @@ def test_run_records_reports_and_redacts(tmp_path: Path, script: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == ["first line", "last line"] and "data_load" in done.stdout
     assert last(done) == f"unstall: exit code 0 is the program's own ({Path(sys.executable).name})"
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["profile.nsys-rep", "profile.sqlite", "run.json"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "profile.nsys-rep",
+        "profile.sqlite",
+        "report.html",
+        "run.json",
+    ]
     report = json.loads((tmp_path / "report.json").read_text())
     rows = {row["name"]: row["instances"] for row in report["ranges"]}
     assert rows["data_load"] == rows["forward"] == 20
