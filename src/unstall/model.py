@@ -26,6 +26,7 @@ LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
 NAME = pl.String
 """Names are string-like in every table: ``String``, ``Enum`` or ``Categorical``; cast after aggregating, not before."""
 
+# fmt: off
 TABLES: dict[str, dict[str, Any]] = {
     # NVTX push/pop and start/end ranges of the user and of libraries. GIL rows are in ``gil``, marks in ``marks``.
     # ``end`` is null where the range was never closed; ``end_thread`` differs from ``thread`` where it crossed threads.
@@ -95,6 +96,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "processes": {"process": pl.Int64, "pid": pl.Int64, "name": NAME},
     "threads": {"thread": pl.Int64, "process": pl.Int64, "tid": pl.Int64, "name": NAME},
 }
+# fmt: on
 """Table → column → dtype, the schema that every loader fills and every stage after it may rely on.
 
 ``process`` and ``thread`` are the profiler's global ids (``process = thread & ~0xFFFFFF``; pid and tid are in the

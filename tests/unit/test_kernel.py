@@ -114,7 +114,7 @@ def test_what_was_not_measured_is_not_clean() -> None:
     assert unknown.limit == "unknown" and unknown.roofline.compute_percent is None
 
 
-# ---- reading -----------------------------------------------------------------------------------------------------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 def test_medians_of_the_kernel_with_the_most_time() -> None:
@@ -134,7 +134,8 @@ def test_details_page_with_scaled_units() -> None:
         "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC,Section Name,"
     )
     head += "Metric Name,Metric Unit,Metric Value,Rule Name,Rule Type,Rule Description"
-    rows = [("Duration", "usecond", "48.00"), ("Compute (SM) Throughput", "%", "88.5"), ("Memory Throughput", "%", "31"),
+    rows = [("Duration", "usecond", "48.00"),
+            ("Compute (SM) Throughput", "%", "88.5"), ("Memory Throughput", "%", "31"),
             ("Memory Throughput", "Gbyte/second", "1,500.2"), ("Theoretical Occupancy", "%", "100")]  # fmt: skip
     lines = [",".join(f'"{c}"' for c in head.split(","))]
     lines += [",".join(f'"{c}"' for c in ("0", "9", "p", "h", "k", "1", "7", "(1, 1, 1)", "(2, 1, 1)", "0", "9.0", "S",
@@ -154,7 +155,7 @@ def test_unknown_is_left_out() -> None:
     assert SM not in launch.values and MEMORY not in launch.values
 
 
-# ---- choosing ----------------------------------------------------------------------------------------------------------
+# ---- choosing --------------------------------------------------------------------------------------------------------
 
 
 def profile(tmp_path: Path) -> Path:
@@ -206,7 +207,7 @@ def test_patterns_find_the_kernel_however_ncu_prints_it(name: str, other: str) -
     assert re.search(target.pattern_of(name), other)
 
 
-# ---- running -----------------------------------------------------------------------------------------------------------
+# ---- running ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -223,7 +224,8 @@ def run(*line: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_whole_command(installed: Path, tmp_path: Path) -> None:
-    done = run("k", "--skip", "5", "--json", str(tmp_path / "k.json"), "--csv", str(tmp_path / "k.csv"), "--", "sh", "-c",
+    done = run("k", "--skip", "5", "--json", str(tmp_path / "k.json"), "--csv", str(tmp_path / "k.csv"),
+               "--", "sh", "-c",
                "echo from the program")  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("from the program\n"), done.stderr
     assert "Memory limits" in done.stdout and "PyTorch" in done.stdout
@@ -293,7 +295,7 @@ def test_no_ncu_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert run("k", "--", "true").returncode == 3
 
 
-# ---- words -------------------------------------------------------------------------------------------------------------
+# ---- words -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_sentence_has_its_korean() -> None:

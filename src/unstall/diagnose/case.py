@@ -83,7 +83,7 @@ class Case(Places):
         before = acted.shift(1).over("thread").fill_null(pl.col("start"))
         rows = rows.with_columns(
             prepared=pl.min_horizontal(pl.max_horizontal(before, pl.col("start") - LEAD_IN_NS), pl.col("start")),
-            after=pl.when(pl.col("kind") != "other").then("correlation").forward_fill().shift(1).over("thread")
+            after=pl.when(pl.col("kind") != "other").then("correlation").forward_fill().shift(1).over("thread"),
         )
         return self._in_steps(rows, rows["start"])
 
