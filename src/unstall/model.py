@@ -821,7 +821,6 @@ def empty(table: str) -> pl.DataFrame:
     return pl.DataFrame(schema=TABLES[table])
 
 
-
 @dataclass(frozen=True)
 class Analysis:
     """What analysis knows beyond the report: the frames on which diagnosis, replay and the timeline work.
