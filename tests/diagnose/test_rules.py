@@ -98,6 +98,24 @@ def test_unknown_code_is_a_usage_error_that_lists_the_known() -> None:
         registry.rule("no-such-code")
 
 
+def test_a_code_nearly_right_is_named() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean launch-bound\?"):
+        registry.rule("lauch-bound")
+
+
+def test_without_a_gpu_nothing_hides_behind_it() -> None:
+    trace = TraceBuilder()
+    for i in range(20):
+        start = i * 30_000_000
+        loading = 26_000_000 if i % 4 == 0 else 20_000_000  # the mean lies far above the median
+        loading += 20_000_000 * (i % 10 == 0)
+        trace.range(f"step_{i}", start, start + loading + 1_000_000)
+        trace.range("data_load", start, start + loading)
+    report = runs.diagnose(analyze(trace.profile()))
+    (found,) = [f for f in report.findings if f.code == "host-data-loading"]
+    assert "no GPU work" in found.evidence[0].text and "hidden behind" not in str(found)
+
+
 def test_explanation_in_an_unknown_language_is_english() -> None:
     assert registry.rule("launch-bound").explain("xx") == registry.rule("launch-bound").explain()
 

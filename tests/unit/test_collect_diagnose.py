@@ -143,3 +143,8 @@ def test_window_that_never_opened_says_how_many_steps_there_were() -> None:
     (cut,) = window_notes([StepLog(opened=True)], options)
     assert cut.code == "window-cut"
     assert window_notes([StepLog(opened=True, closed=True)], options) == [] == window_notes([], ASKED)
+
+
+def test_window_that_the_program_opened_and_nsys_did_not_hear() -> None:
+    (note,) = without_export(recorded(), NEW, [StepLog(opened=True, closed=True)], CollectOptions(steps=(5, 9)))
+    assert note.code == "range-never-hit" and "nvtx<0.2.12" in note.text and "fewer steps" not in note.text

@@ -14,6 +14,7 @@ import pytest
 
 import unstall
 from unstall.collect import Capture, CollectOptions, flow
+from unstall.collect.machine import Machine
 from unstall.errors import CollectionFailed, UsageError
 from unstall.nsys.discover import Nsys
 
@@ -141,6 +142,30 @@ def test_without_a_usable_nsys_the_built_in_collector_records(monkeypatch: pytes
     assert capture.collector == "builtin" and capture.sqlite is not None and capture.exit_code == 0
     first = next(line for line in said if "built-in collector" in line)
     assert ("No nsys was found" if tools == "none" else "lacks libdw.so.1") in first and "unstall doctor" in first
+
+
+NEW = {"nvtx": "0.2.17", "driver": ""}
+
+
+@pytest.mark.parametrize(("nsys", "here", "options", "expected"), [
+    ("2022.4.2", NEW, {"steps": (5, 9)}, "builtin"),
+    ("2022.4.2", NEW, {"auto": True}, "builtin"),
+    ("2022.4.2", NEW, {"auto": True, "collector": "nsys"}, "nsys, and told"),
+    ("2022.4.2", NEW, {}, "nsys"),
+    ("2022.4.2", {**NEW, "driver": "570.1"}, {"auto": True}, "nsys"),
+    ("2022.4.2", {**NEW, "nvtx": "0.2.11"}, {"auto": True}, "nsys"),
+    ("2024.5.1", NEW, {"auto": True}, "nsys"),
+])  # fmt: skip
+def test_nsys_that_would_not_hear_our_ranges_is_used_only_for_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, nsys: str, here: dict[str, str], options: dict[str, object], expected: str
+) -> None:
+    monkeypatch.setattr(flow, "pip_nvtx_version", lambda: here["nvtx"])
+    monkeypatch.setattr(Machine, "driver", here["driver"])
+    said: list[str] = []
+    tool = fake_nsys.tool(Path("tools").absolute(), nsys)
+    capture = run(monkeypatch, [sys.executable, "-c", STEPS], tools=[tool], said=said, **options)
+    assert capture.collector == expected.partition(",")[0]
+    assert any("no range of pip nvtx 0.2.17" in line for line in said) == (expected in ("builtin", "nsys, and told"))
 
 
 def test_nsys_that_was_asked_for_is_not_replaced_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

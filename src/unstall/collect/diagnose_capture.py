@@ -40,7 +40,7 @@ def without_export(done: Recorded, nsys: Nsys, logs: Sequence[StepLog], options:
     if done.ended.profiler_code is not None and not options.duration:
         return [Note("nsys-died", f"{_died(done, nsys)} It had captured nothing that can be read.")]
     if options.steps:
-        return window_notes(logs, options) or [Note("range-never-hit", f"The window of --steps never opened. {_HINT}")]
+        return window_notes(logs, options) or [Note("range-never-hit", _never_heard(nsys, logs))]
     if options.delay or NO_WINDOW.search(done.said):
         text = "nsys made no report: the capture never began."
         return [
@@ -62,6 +62,15 @@ def _last_words(done: Recorded) -> str:
     return f"Its last words: {last[0]}" if last else "It said nothing."
 
 
+def _never_heard(nsys: Nsys, logs: Sequence[StepLog]) -> str:
+    """The window of chosen steps, as nsys saw it: not at all. The program's step log tells whether it was opened."""
+    if not any(log.opened for log in logs):
+        return f"The window of --steps never opened. {_HINT}"
+    text = f"The program took the steps of --steps, and nsys {nsys.text} did not hear where they begin"
+    return f"{text}: pip nvtx 0.2.12 or newer under an old nsys does that. {_HEARD}"
+
+
+_HEARD = "Install 'nvtx<0.2.12', use a newer nsys, or give --collector builtin."
 _HINT = "It took fewer steps, or none was recognised: give --auto, or write `with unstall.step(i):` in the loop."
 
 
@@ -131,7 +140,7 @@ def _nvtx(db: sqlite3.Connection, tables: set[str], said: Sequence[str], nsys: N
         why = (
             f"NVTX ranges were written and nsys {nsys.text} recorded none: pip nvtx 0.2.12 or newer under an old nsys."
         )
-        return [Note("nvtx-lost", f"{why} Install 'nvtx<0.2.12', use a newer nsys, or give --auto with torch.")]
+        return [Note("nvtx-lost", f"{why} {_HEARD}")]
     text = "No NVTX range was recorded: the program writes none. --auto adds them to PyTorch training without an edit"
     return [Note("no-nvtx-rows", f"{text}; unstall.annotate writes them by hand.")]
 

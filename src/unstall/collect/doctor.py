@@ -232,7 +232,8 @@ def _nvtx(package: Callable[[str], str], best: Nsys | None) -> Check:
     new = tuple(int(n) for n in re.findall(r"\d+", version)[:3]) >= NEW_PIP_NVTX
     if best is not None and new and best.version[:2] <= LOSES_NEW_NVTX:
         text = f"{version}, of which nsys {best.text} records nothing, without a word."
-        return Check("nvtx", "limited", text, "every range that pip nvtx writes", "pip install 'nvtx<0.2.12'")
+        lost = "every range that pip nvtx writes; without a GPU --auto and --steps use the built-in collector instead"
+        return Check("nvtx", "limited", text, lost, "pip install 'nvtx<0.2.12'")
     under = f" records under nsys {best.text}" if best else ""
     return Check("nvtx", "ok", f"{version}{under}.")
 
@@ -261,10 +262,10 @@ def _collects(record: Doctor, machine: Machine, package: Callable[[str], str]) -
     if record.collector == "builtin":
         kernels = ["kernels, copies and CUDA calls through torch"] if gpu and package("torch") else []
         return ["NVTX ranges, threads, CPU time, Python stacks", *kernels]
-    found = [
-        "NVTX ranges" if state["nvtx"] != "limited" else "NVTX ranges of torch, not of pip nvtx",
-        "OS runtime calls",
-    ]
+    limited = state["nvtx"] == "limited"
+    torch = package("torch") and "without CUDA" not in _cuda_of_torch()
+    some = "NVTX ranges of torch, not of pip nvtx" if torch else "NVTX ranges of other libraries, not of pip nvtx"
+    found = [some if limited else "NVTX ranges", "OS runtime calls"]
     found += ["kernels, copies, CUDA calls"] if gpu else []
     return found + (["CPU samples, context switches"] if state["CPU samples"] == "ok" else [])
 

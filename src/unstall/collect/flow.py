@@ -28,6 +28,7 @@ from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import OPENED_NAME, STEP_LOG_NAME
+from unstall.instrument.sink import pip_nvtx_version, pip_records
 from unstall.instrument.steplog import StepLog, main_log, read
 from unstall.nsys.discover import Nsys, find_nsys
 
@@ -157,7 +158,7 @@ def _choose(run: Run) -> tuple[Nsys | None, list[Nsys]]:
         return None, []
     tools = find_nsys()
     best = tools[0] if tools else None
-    why = _unfit(best)
+    why = _unfit(best) or _deaf(best, run)
     if best is not None and (not why or run.options.collector == "nsys"):
         if why:
             run.tell(Note("nsys-incomplete", why))
@@ -178,6 +179,18 @@ def _unfit(nsys: Nsys | None) -> str:
     if nsys.missing:
         return f"{named} records, but its importer lacks {', '.join(nsys.missing)}."
     return ""
+
+
+def _deaf(nsys: Nsys | None, run: Run) -> str:
+    """Why this nsys would not hear the ranges that are asked for, and has no GPU to watch instead."""
+    version = pip_nvtx_version()
+    asked = run.options.auto or run.options.steps
+    if nsys is None or not asked or run.machine.driver or run.machine.gpus:
+        return ""
+    if not version or pip_records(version, nsys.version):
+        return ""
+    lost = f"nsys {nsys.text} records no range of pip nvtx {version}"
+    return f"{lost}, and no GPU is visible (pip install 'nvtx<0.2.12')."
 
 
 def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:

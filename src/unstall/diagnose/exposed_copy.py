@@ -56,7 +56,7 @@ TEXTS = {
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies, from or to pinned memory",
             "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
             "stream": "{value:pct} of them are in the stream that computes",
-            "link": "The copies alone take {value:ms} of the step: overlap can gain no more than the rest",
+            "link": "The copies alone take {value:ms}: overlap can gain no more than the rest",
         },
         fix=Fix(
             title="Copy ahead, on a stream of its own",
@@ -188,7 +188,7 @@ TEXTS["ko"] = Texts(
         "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 페이지 고정 메모리와의 복사만 합니다",
         "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
         "stream": "그중 {value:pct}는 연산하는 스트림에 있습니다",
-        "link": "복사만으로 스텝에서 {value:ms}가 걸립니다. 겹쳐서 얻는 이득은 그 나머지를 넘을 수 없습니다",
+        "link": "복사만으로 {value:ms}가 걸립니다. 겹쳐서 얻는 이득은 그 나머지를 넘을 수 없습니다",
     },
     fix=Fix(
         title="별도 스트림에서 앞서 복사하기",

@@ -142,7 +142,7 @@ def _lines(case: Case, idle: Union, taken: float, name: str | None, behind: str)
     cost = case.per_step(idle)
     key = "unnamed" if name is None else "cpu" if case.device is None else "idle"
     yield line(key, cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost), range=name)
-    if name and taken > 1.1 * cost:
+    if name and case.device is not None and taken > 1.1 * cost:  # the rest is hidden behind the GPU, where one works
         yield line("host", taken, "ns", "ranges", range=name, hidden=taken - cost)
     if call and waited >= 0.1:
         yield line("queue" if behind else "waits", waited, "", "osrt", call=call)

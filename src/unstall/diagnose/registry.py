@@ -18,6 +18,7 @@ An entry point names such a module: ``[project.entry-points."unstall.rules"] my-
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import pkgutil
 from collections.abc import Iterator
@@ -155,5 +156,7 @@ def rule(code: str) -> Rule:
     for candidate in rules():
         if candidate.code == code:
             return candidate
-    known = ", ".join(r.code for r in rules())
-    raise UsageError(code, "no such finding", f"Known: {known}.")
+    codes = [r.code for r in rules()]
+    meant = difflib.get_close_matches(code, codes, 1)
+    known = f"Did you mean {meant[0]}? `unstall explain` lists all." if meant else f"Known: {', '.join(codes)}."
+    raise UsageError(code, "no such finding", known)

@@ -87,10 +87,20 @@ def nsys_version(environ: Mapping[str, str] = os.environ) -> tuple[int, int] | N
     return (int(found[1]), int(found[2])) if found else None
 
 
-def pip_records(nvtx_version: str, nsys: tuple[int, int] | None) -> bool:
+def pip_records(nvtx_version: str, nsys: tuple[int, ...] | None) -> bool:
     """Whether pip nvtx of this version records under this nsys; unknown counts as no."""
     numbers = tuple(int(n) for n in re.findall(r"\d+", nvtx_version)[:3])
     return numbers < NEW_PIP_NVTX or (nsys is not None and nsys >= NSYS_FOR_NEW_PIP_NVTX)
+
+
+def pip_nvtx_version() -> str:
+    """The version of pip nvtx for this Python; empty without."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("nvtx")
+    except PackageNotFoundError:
+        return ""
 
 
 def _pip() -> Sink | None:
@@ -104,12 +114,8 @@ def _pip() -> Sink | None:
 
 
 def _pip_is_sure() -> bool:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return pip_records(version("nvtx"), nsys_version())
-    except PackageNotFoundError:
-        return False
+    version = pip_nvtx_version()
+    return bool(version) and pip_records(version, nsys_version())
 
 
 def _torch(module: ModuleType) -> TorchNvtx | None:

@@ -310,7 +310,9 @@ HEARD = {
     "{version}, of which nsys {nsys} records nothing, without a word.": (
         "{version}. nsys {nsys} 버전은 아무 말 없이 이것을 기록하지 않습니다."
     ),
-    "every range that pip nvtx writes": "pip nvtx가 쓰는 모든 구간",
+    "every range that pip nvtx writes; without a GPU --auto and --steps use the built-in collector instead": (
+        "pip nvtx가 쓰는 모든 구간. GPU가 없으면 --auto와 --steps는 내장 수집기를 대신 씁니다"
+    ),
     "{version} records under nsys {nsys}.": "{version}, nsys {nsys} 아래에서 기록됩니다.",
     "not found; only needed to look inside single kernels.": (
         "찾지 못했습니다. 커널 하나의 안을 들여다볼 때만 필요합니다."
@@ -320,6 +322,7 @@ HEARD = {
     "set TMPDIR to a folder with more space, or use --steps": "TMPDIR을 공간이 더 있는 폴더로 지정하거나 --steps 사용",
     "NVTX ranges, threads, CPU time, Python stacks": "NVTX 구간, 스레드, CPU 시간, Python 스택",
     "kernels, copies and CUDA calls through torch": "torch를 통한 커널, 복사, CUDA 호출",
+    "NVTX ranges of other libraries, not of pip nvtx": "다른 라이브러리의 NVTX 구간(pip nvtx의 것은 아님)",
     "NVTX ranges of torch, not of pip nvtx": "torch의 NVTX 구간(pip nvtx의 것은 아님)",
     "OS runtime calls": "OS 런타임 호출",
     "kernels, copies, CUDA calls": "커널, 복사, CUDA 호출",
