@@ -226,3 +226,22 @@ def test_calls_go_by_the_name_that_the_table_has() -> None:
     named = [f.where.call for f in report.findings if f.where.call]
     assert named and set(named) <= {row.name for row in report.api or []}
     assert not [e.text for f in report.findings for e in f.evidence if "_v3020" in e.text]
+
+
+def test_nothing_is_said_of_a_gpu_whose_work_was_not_captured() -> None:
+    """One memset or one kernel is all of the device's own window, and nothing of a capture of 7 s."""
+
+    def fill(t: TraceBuilder) -> None:
+        t.launch(GEMM, at=us(1), kernel_dur=us(1))
+        t.api("cuCtxSynchronize", ms(7000), ms(7001))
+
+    assert codes(report_of(fill)) == []
+
+
+def test_kernels_that_fill_a_capture_without_steps_are_its_verdict() -> None:
+    def fill(t: TraceBuilder) -> None:
+        for i, name in enumerate("abcdefgh"):  # nothing repeats: no steps
+            t.launch(f"gemm_{name}", us(1) + us(2 * i), kernel_start=ms(1 + 50 * i), kernel_dur=ms(50))
+
+    report = report_of(fill)
+    assert (report.steps, codes(report)) == ([], ["compute-bound"])

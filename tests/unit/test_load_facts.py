@@ -187,3 +187,16 @@ def test_duration_that_cannot_be_is_that_of_the_events(stated: str, tmp_path: Pa
         db.execute("ALTER TABLE other RENAME TO ANALYSIS_DETAILS")
         db.commit()
     assert load(path).meta.duration_ns == ms(8)
+
+
+@pytest.mark.parametrize(
+    ("produced", "error", "lost"), [(11_314, True, True), (11_314, False, False), (2, True, False)]
+)
+def test_lost_cuda_events_are_said(tmp_path: Path, produced: int, error: bool, lost: bool) -> None:
+    t = TraceBuilder()
+    t.launch("gemm", at=ms(1))
+    t.diagnostic(f"Number of CUPTI events produced: \t{produced}, CUPTI buffers: 50.")
+    if error:
+        t.diagnostic("Error when processing events: Source ID=", severity=2, source="analysis")
+    profile = load(t.write(tmp_path / "run.sqlite"))
+    assert ("cuda-lost" in {n.code for n in profile.notes}) is lost

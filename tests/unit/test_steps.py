@@ -7,7 +7,7 @@ import pytest
 
 from unstall.analyze import analyze, ranges
 from unstall.analyze.device import device_ops
-from unstall.analyze.steps import find_steps
+from unstall.analyze.steps import confidence, find_steps
 from unstall.diagnose import diagnose
 from unstall.errors import UsageError
 from unstall.model import Profile, StepTable
@@ -109,7 +109,9 @@ def test_kernels_alone_give_steps() -> None:
     assert steps.frame["ops"].median() == 21
 
 
-@pytest.mark.parametrize(("times", "names", "sure"), [(5, "abcd", "low"), (40, "a", "low"), (40, "abcd", "medium")])
+@pytest.mark.parametrize(
+    ("times", "names", "sure"), [(5, "abcd", "low"), (40, "a", "low"), (40, "abc", "low"), (40, "abcd", "medium")]
+)
 def test_a_short_or_plain_repetition_is_weak_evidence(times: int, names: str, sure: str) -> None:
     t = TraceBuilder(trace=("cuda",))
     for i in range(times):
@@ -212,3 +214,15 @@ def test_what_takes_no_time_is_no_step() -> None:
         t.copy("HtoD", 0, dur=0, copy_dur=0)
     report = diagnose(analyze(t.profile()))
     assert report.steps == [] and list(terminal.lines(report, 80))
+
+
+def test_a_loop_that_only_an_uneven_host_paces_has_steps() -> None:
+    t = TraceBuilder(trace=("cuda",))
+    at = 0
+    for i in range(60):  # quartiles of the periods: 190 and 310 us, as a JAX loop on the H200 has them
+        for k, name in enumerate("ab"):
+            t.launch(name, at + k * us(40))
+        at += us(190) if i % 2 else us(310)
+    (steps,) = steps_of(t.profile())
+    assert (steps.source, steps.frame.height) == ("kernels", 59)
+    assert confidence(steps) == "low"

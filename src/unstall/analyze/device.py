@@ -17,6 +17,9 @@ from unstall.model import DEVICE_TABLES, Profile
 _KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
 TABLE = pl.Enum(DEVICE_TABLES)
 KIND = pl.Enum(["kernel", "communication", "copy", "memset", "graph"])
+SCALAR = 16
+"""Bytes of the widest scalar (complex128). JAX uploads each Python number in an expression by a copy of its own: such a
+copy brings no batch, and the host time before it is no loading."""
 COMMUNICATION = r"(?i)nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|rccl"
 """Kernel names that move data between ranks. NCCL before 2.8.3 has no NVTX, so the kernel's name is what counts."""
 
@@ -27,7 +30,7 @@ def device_ops(profile: Profile) -> pl.DataFrame:
     Columns: ``op`` (row id), ``table``, ``row`` (index in that table), ``start``, ``end``, ``process``, ``device``,
     ``context``, ``stream``, ``correlation``, ``kind`` (kernel | communication | copy | memset | graph),
     ``code`` (equal for operations that do the same: a hash of kernel name or copy kind), ``h2d`` (a host-to-device
-    copy),
+    copy of more than a scalar: input, not a constant),
     ``thread``, ``api_start``, ``api_end``, ``api_name`` (null where no call is known).
     """
     frames = [_table_ops(profile, table) for table in DEVICE_TABLES]
@@ -49,8 +52,13 @@ def _table_ops(profile: Profile, table: str) -> pl.DataFrame | None:
         row=pl.int_range(pl.len(), dtype=pl.Int64),
         kind=label.cast(KIND),
         code=code,
-        h2d=(pl.col("kind").cast(pl.String) == "HtoD").fill_null(value=False) if table == "copies" else pl.lit(False),
+        h2d=_input() if table == "copies" else pl.lit(False),
     )
+
+
+def _input() -> pl.Expr:
+    big = (pl.col("bytes") > SCALAR).fill_null(value=True)
+    return (pl.col("kind").cast(pl.String) == "HtoD").fill_null(value=False) & big
 
 
 def _kernel_kind(names: pl.Series) -> pl.Series:

@@ -24,7 +24,8 @@ Nothing is proposed that changes the program by itself.
 
 90 % busy, counting pauses between queued operations, which no host change closes; or 50 % and a best predicted gain
 below 5 % with the host's side captured,
-about what repeats of one training run differ by. Memory or arithmetic: matrix products, convolutions and fused
+about what repeats of one training run differ by. Without steps, at least three kernels that take 1 % of the capture.
+Memory or arithmetic: matrix products, convolutions and fused
 attention do hundreds of operations a byte and are limited by arithmetic if large; elementwise kernels, reductions,
 norms, softmax and optimizers do a few, and are limited by memory. For PyTorch's vectorised elementwise kernels the
 launch gives the bytes: blocks × 1,024 elements (512 in older versions) × tensors × bytes an element.
@@ -56,6 +57,9 @@ MOSTLY = 0.5
 """Busy share below which the verdict is not given, even if no rule predicts a gain: then something is unexplained."""
 ELSEWHERE = 0.10
 """More of the step than this in exposed copies or communication, and it is not compute that bounds it."""
+FEW, WHOLE = 3, 0.01
+"""Without steps, fewer kernels or graphs, or less device time than this share of the capture, and nothing is said of the
+GPU: a JAX capture of 7 s, of which nsys lost the CUDA events, kept one memset of 768 ns."""
 TOP = 5
 SMALL_NS = 20_000
 
@@ -100,6 +104,8 @@ def check(case: Case) -> Iterator[Hit]:
     """The verdict when the device sets the pace."""
     share = {n: case.share(case.per_step(case.part(n))) for n in case.parts}
     compute, latency = share["gpu_compute"] + share["other_process"], share["device_latency"]
+    if case.whole and not _seen(case):
+        return
     elsewhere = share["exposed_copy"] + share["exposed_communication"]
     checked = not case.whole and case.replay is not None and share["unknown"] < GAIN
     fits = checked and case.best_host_gain < GAIN and compute + latency >= MOSTLY
@@ -113,6 +119,16 @@ def check(case: Case) -> Iterator[Hit]:
         side_note=True,
         confidence="high",
     )
+
+
+def _seen(case: Case) -> bool:
+    """Whether a capture without steps holds enough computing to judge the GPU by.
+
+    The window of a whole capture is its own device work: one memset fills it by 100 %.
+    """
+    work = case.ops.filter(pl.col("kind").is_in(["kernel", "communication", "graph"]))
+    meta = case.profile.meta
+    return work.height >= FEW and float(work["dur"].sum()) >= WHOLE * (meta.end_ns - meta.start_ns)
 
 
 def _lines(case: Case, rows: pl.DataFrame, compute: float, latency: float) -> Iterator[Line]:
@@ -245,7 +261,8 @@ KOREAN = """
 ## 판정 기준
 
 큐에 쌓인 작업 사이의, 호스트를 고쳐도 없어지지 않는 틈까지 세어 90 % 이상 바쁘거나, 50 % 이상 바쁘고 호스트 쪽을
-캡처했으며 예측된 최대 이득이 5 % 미만이어야 합니다. 5 %는 같은 학습을 되풀이해도 나는 차이 정도입니다. 메모리가
+캡처했으며 예측된 최대 이득이 5 % 미만이어야 합니다. 5 %는 같은 학습을 되풀이해도 나는 차이 정도입니다. 스텝이 없으면 캡처의 1 %를 차지하는 커널이 셋 이상이어야
+합니다. 메모리가
 한계인지 산술이 한계인지: 행렬 곱, 합성곱, 융합 어텐션은 바이트당 연산이 수백 번이어서 크면 산술이 한계이고, 요소별
 커널, 축약, 정규화, softmax, 옵티마이저는 몇 번뿐이어서 메모리가 한계입니다. PyTorch의 벡터화된 요소별 커널은 실행
 설정에서 바이트를 알 수 있습니다: 블록 × 요소 1,024개(이전 버전은 512개) × 텐서 × 요소당 바이트.

@@ -43,6 +43,9 @@ WATCHED: Mapping[str, tuple[tuple[str, ...], str]] = {
 # Older releases (tried: 2022.4 with nvtx 0.2.15) leave no line, but rows that end domains and no range.
 PAYLOAD_CLASH = re.compile(r"NVTX payload extension is incompatible")
 
+PRODUCED = re.compile(r"Number of CUPTI events produced:\s*(\d+)")
+BROKE_OFF = re.compile(r"Error when processing events")
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -154,7 +157,23 @@ def nothing_in(facts: Facts, tables: Mapping[str, Sized]) -> list[Warning_]:
             "be seen (another profiler such as torch.profiler was active, or this nsys does not know the driver)."
         )
         said.append(Warning_(code="cuda-not-recorded", text=text))
-    return said
+    return [*said, *_lost_cuda(facts, sum(len(f) for t, f in tables.items() if t in CUDA_TABLES))]
+
+
+def _lost_cuda(facts: Facts, kept: int) -> list[Warning_]:
+    """Most of CUPTI's events are missing beside errors in processing them: seen with JAX under nsys 2025.3.
+
+    A low count alone is no loss: every export that was cut to a window has one.
+    """
+    produced = max((int(n) for line in facts.diagnostics for n in PRODUCED.findall(line)), default=0)
+    if not facts.says(BROKE_OFF) or kept >= produced / 2:
+        return []
+    text = (
+        f"nsys lost CUDA events: {produced:,} were produced, {kept:,} are in the file, and it reports errors in "
+        "processing them. What the GPU did is mostly not here. Profile again; with another release of nsys, or without "
+        "NVTX (--trace=cuda,osrt), it may stay (neither has been tried)."
+    )
+    return [Warning_(code="cuda-lost", text=text)]
 
 
 def _old(version: str) -> bool:
