@@ -1,18 +1,26 @@
 """What two profilers say of one script. usage: kineto_compare.py NSYS.sqlite TRACE.json → lines, and AGREE or DIFFER
 
+All of it in steady steps: nsys sees the whole run, parameters going to the GPU included, Kineto the
+scheduled steps only.
 Kernels must agree in number a step and in length (each kernel's median within 10 %, those above 2 % of the time);
-copies in kind, memory and size; the first finding in its code. Step times of two runs differ by what the host's speed
-differs. The two print C++ names differently: ``<unnamed>``, ``(int)4``, ``(bool)1`` are ``(anonymous namespace)``,
-``4``, ``true``.
+copies in kind, memory and bytes a step; the first finding in its code. Step times of two runs differ by what the host's
+speed differs.
+
+The two print C++ names differently: ``<unnamed>``, ``(int)4``, ``(bool)1``, ``[lambda(float) (instance 1)]``, and
+parameters ``(int, T2, T3)`` are ``(anonymous namespace)``, ``4``, ``true``, ``{lambda(float)#1}``, the types.
+Names are compared without these and without parameters. Where even then no name is the other's, the same function (its
+name before the template arguments) launched as often a step, nearest in length, is taken, and marked ``~``.
 """
 
 import re
 import sys
 from collections import Counter
 
-from unstall.pipeline import report_of
+import polars as pl
 
-a, b = report_of(sys.argv[1], cache=False), report_of(sys.argv[2], cache=False)
+from unstall.pipeline import examine
+
+(a, nsys), (b, kineto) = examine(sys.argv[1], cache=False), examine(sys.argv[2], cache=False)
 bad = []
 
 
@@ -34,29 +42,84 @@ for i, (name, slack) in enumerate((("step, ms", 0.4), ("GPU busy, ms", 0.1), ("d
 row("steps found by", per_step(a)[3], per_step(b)[3], True)
 
 
+def parameters_off(name):
+    """``void f<X>(int)`` → ``void f<X>``: up to the bracket that opens the last top-level pair, if it ends the name."""
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += (name[at] in ")>") - (name[at] in "(<")
+        if depth == 0:
+            return name[:at] if name.endswith(")") and name[at] == "(" else name
+    return name
+
+
 def plain(name):
-    name = name.replace("(bool)1", "true").replace("(bool)0", "false")
-    return re.sub(
-        r"\((?:unsigned )?(?:int|long|short|char)\)|<unnamed>|\(anonymous namespace\)|(?<=\d)u?l\b|\s", "", name
-    )
+    name = name.replace("->", "").replace("<unnamed>", "").replace("(anonymous namespace)", "")
+    name = re.sub(r"operator ?\(\)", "call", name).removesuffix(" const")
+    name = re.sub(r"\[(lambda\(.*?\)) \(instance (\d+)\)\]", r"{\1#\2}", name)
+    name = parameters_off(name).replace("(bool)1", "true").replace("(bool)0", "false")
+    name = re.sub(r"\((?:unsigned )?(?:int|long|short|char)\)|(?<=\d)u?l\b|\s", "", name)
+    return name.replace(",>", ">")
 
 
-kernels = {plain(k.name): k for k in b.kernels}
-for k in a.kernels:
-    other = kernels.get(plain(k.name))
-    if k.percent < 2:
+def steady(analysis, table, *columns):
+    """Rows of a device table launched in steady steps, and the number of those steps."""
+    steps, ops = analysis.steps[0], analysis.ops
+    frame = steps.frame.filter(~pl.col("warmup"))
+    start, end = frame["host_start"].min(), frame["host_start"].max()  # the last step has no successor
+    at = pl.coalesce("api_start", "start")
+    own = ops.filter((pl.col("table") == table) & (at >= start) & (at < end))["row"]
+    rows = analysis.profile.table(table)
+    facts = rows[own].with_columns(pl.col(c).cast(pl.String) for c in columns) if rows is not None else None
+    return facts, frame.height - 1
+
+
+def kernels_of(analysis):
+    rows, steps = steady(analysis, "kernels", "name")
+    rows = rows.with_columns(ns=pl.col("end") - pl.col("start"))
+    by = rows.group_by("name").agg(pl.len() / steps, pl.col("ns").median(), pl.col("ns").sum().alias("sum"))
+    return by.with_columns(share=pl.col("sum") / pl.col("sum").sum()).sort("sum", descending=True).to_dicts()
+
+
+def head(name):
+    return plain(name).partition("<")[0].removeprefix("void")
+
+
+def partner(k, others):
+    """The same kernel of the other profiler, and how it was recognised."""
+    same = [o for o in others if plain(o["name"]) == plain(k["name"])]
+    if same:
+        return same[0], ""
+    alike = [o for o in others if head(o["name"]) == head(k["name"]) and abs(o["len"] - k["len"]) <= 0.01 * k["len"]]
+    return min(alike, key=lambda o: abs(o["ns"] - k["ns"]), default=None), "~"
+
+
+theirs = kernels_of(kineto)
+for k in kernels_of(nsys):
+    if k["share"] < 0.02:
         continue
-    near = other is not None and abs(other.median_ns - k.median_ns) <= max(0.1 * k.median_ns, 500)
-    row("  " + k.name[:30], f"{k.median_ns / 1e3:.2f} µs", f"{other.median_ns / 1e3:.2f} µs" if other else "–", near)
+    other, mark = partner(k, theirs)
+    near = other is not None and abs(other["ns"] - k["ns"]) <= max(0.1 * k["ns"], 500)
+    near = near and abs(other["len"] - k["len"]) <= 0.01 * k["len"]
+    tell = [f"{x['len']:.4g} x {x['ns'] / 1e3:.2f} µs" if x else "–" for x in (k, other)]
+    row("  " + k["name"][:30], tell[0], mark + tell[1], near)
+    if other is not None:
+        theirs.remove(other)
+    elif any(head(o["name"]) == head(k["name"]) for o in theirs):
+        print(
+            "    nsys:", k["name"], *("    kineto: " + o["name"] for o in theirs if head(o["name"]) == head(k["name"]))
+        )
 
 
-def copies(report):
-    rows = {(c.kind, c.source, c.destination): c.bytes // c.instances for c in report.copies or [] if c.bytes}
-    big = {" ".join(k): n for k, n in rows.items() if n > 1 << 16}
-    return dict(sorted(big.items()))
+def copies(analysis):
+    """Bytes a step by kind and memory."""
+    rows, steps = steady(analysis, "copies", "kind", "source", "destination")
+    if rows is None:
+        return {}
+    by = rows.group_by("kind", "source", "destination").agg(pl.col("bytes").sum())
+    return dict(sorted((f"{k} {s} {d}", round(n / steps)) for k, s, d, n in by.iter_rows()))
 
 
-row("copies over 64 kB, bytes each", copies(a), copies(b), copies(a) == copies(b))
+row("copied a step, bytes", copies(nsys), copies(kineto), copies(nsys) == copies(kineto))
 row("findings", [f.code for f in a.findings if f.main], [f.code for f in b.findings if f.main],
     a.findings[0].code == b.findings[0].code)  # fmt: skip
 for label, r in (("nsys", a), ("kineto", b)):

@@ -21,8 +21,8 @@ AGREE = 0.9
 """
 MIN_PERIODS = 4
 EVEN = 2.0
-"""Largest ratio of the upper to the lower quartile of the periods. A JAX loop on the H200 that only the host paces, 0.2 ms
-a period, has 1.6; the layers of a model under inference have 2.9."""
+"""Largest ratio of the upper to the lower quartile of the periods. A JAX loop on the H200 that only the host paces,
+0.2 ms a period, has 1.6; the layers of a model under inference have 2.9."""
 PAUSE = 3.0
 """A period this many times the median is a pause between bursts."""
 PAUSES = 0.02
