@@ -226,3 +226,10 @@ def test_a_loop_that_only_an_uneven_host_paces_has_steps() -> None:
     (steps,) = steps_of(t.profile())
     assert (steps.source, steps.frame.height) == ("kernels", 59)
     assert confidence(steps) == "low"
+
+
+@pytest.mark.parametrize(("size", "batch"), [(4, False), (4096, True)])
+def test_the_copy_of_a_constant_is_no_batch(size: int, batch: bool) -> None:
+    t = TraceBuilder()
+    t.copy("HtoD", us(1), bytes=size)
+    assert device_ops(t.profile())["h2d"].to_list() == [batch]
