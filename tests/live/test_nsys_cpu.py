@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from runs import LOOP, PATIENT_SECONDS, UNSTALL, environment, last, marked, no_nsys, running, unstall, until
 
 from unstall.nsys.discover import find_nsys
 
 pytestmark = pytest.mark.live
 
-PATIENT_SECONDS = 90  # a run takes four; a loaded machine may need more
-UNSTALL = (sys.executable, "-c", "from unstall.cli import main; main()")
-LOOP = """
-import sys, time, nvtx
-print("first line", flush=True)
-for i in range(int(sys.argv[1])):
-    with nvtx.annotate(f"step_{i}"):
-        with nvtx.annotate("data_load"):
-            time.sleep(0.004)
-        with nvtx.annotate("forward"):
-            sum(range(20000))
-print("last line")
-sys.exit(int(sys.argv[2]))
-"""
 WINDOW = """
 import time, unstall
 for i in range(30):
@@ -56,10 +39,8 @@ SECRET = "tok_5f0a9c2e7b41d386"
 
 @pytest.fixture(scope="module", autouse=True)
 def _nsys() -> None:
-    tools = find_nsys()
-    if not any(tool.complete for tool in tools):
-        found = ", ".join(f"{t.path} ({t.error or 'no importer'})" for t in tools) or "none at all"
-        pytest.skip(f"no nsys with a working importer on this machine: {found}")
+    if why := no_nsys():
+        pytest.skip(why)
 
 
 @pytest.fixture
@@ -69,57 +50,15 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def environment(**more: str) -> dict[str, str]:
-    ranks = ("RANK", "WORLD_SIZE")
-    return {k: v for k, v in os.environ.items() if not k.endswith(ranks) and k != "PYTHONUNBUFFERED"} | more
-
-
-def unstall(*words: object, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*UNSTALL, *map(str, words)],
-        cwd=cwd,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=PATIENT_SECONDS,
-        check=False,
-    )
-
-
-def until(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENT_SECONDS
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def marked(mark: str) -> list[str]:
-    """Living processes whose environment holds ``mark``: everything that a run started."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if mark.encode() in (entry / "environ").read_bytes() and entry.name != str(os.getpid()):
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
-
-
-def last(done: subprocess.CompletedProcess[str]) -> str:
-    return done.stderr.strip().splitlines()[-1]
-
-
 def test_run_records_reports_and_redacts(tmp_path: Path, script: Path) -> None:
-    mark, room = f"MARK={tmp_path}", tempfile.mkdtemp(prefix="test-", dir="/tmp")  # sockets in it need a short name
+    room = tempfile.mkdtemp(prefix="test-", dir="/tmp")  # sockets in it need a short name
     done = unstall(
         "run", "--output", "out", "--json", "report.json", "--", sys.executable, script, 20, 0,
         cwd=tmp_path, MY_TOKEN=SECRET, MARK=str(tmp_path), TMPDIR=room,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == ["first line", "last line"] and "data_load" in done.stdout
-    assert last(done) == f"unstall: exit code 0 is the program's own ({Path(sys.executable).name})"
+    assert last(done.stderr) == f"unstall: exit code 0 is the program's own ({Path(sys.executable).name})"
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "profile.nsys-rep",
         "profile.sqlite",
@@ -134,7 +73,7 @@ def test_run_records_reports_and_redacts(tmp_path: Path, script: Path) -> None:
     raw = (tmp_path / "out/profile.sqlite").read_bytes()
     assert SECRET.encode() not in raw and b"first line" not in raw
     assert "MY_TOKEN" in done.stderr and "cannot be redacted" in done.stderr
-    assert marked(mark) == []
+    assert not marked(tmp_path)
     Path(room).rmdir()  # which fails when anything is left in it
 
 
@@ -164,44 +103,16 @@ def test_output_streams_as_it_comes(tmp_path: Path) -> None:
 )
 def test_the_programs_code_is_ours(tmp_path: Path, words: list[str], code: int) -> None:
     done = unstall("run", "--output", "out", "--", *words, cwd=tmp_path)
-    assert done.returncode == code and f"exit code {code} is the program's own" in last(done)
+    assert done.returncode == code and f"exit code {code} is the program's own" in last(done.stderr)
     assert (tmp_path / "out/profile.sqlite").exists()
 
 
-def running(tmp_path: Path, *words: object) -> subprocess.Popen[str]:
-    """A run that is under way, its program in the loop."""
-    process = subprocess.Popen(
-        [*UNSTALL, "run", "--output", "out", "--", *map(str, words)],
-        cwd=tmp_path,
-        env=environment(MARK=str(tmp_path)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "first line\n"
-    time.sleep(0.5)
-    return process
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopped_run_keeps_what_was_captured(tmp_path: Path, script: Path, number: signal.Signals, code: int) -> None:
-    process = running(tmp_path, sys.executable, script, 100_000, 0)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENT_SECONDS)
-    assert process.returncode == code, err
-    assert (
-        "data_load" in out and "captured by nsys" in err and ("KeyboardInterrupt" in err) == (number == signal.SIGINT)
-    )
-    assert marked(f"MARK={tmp_path}") == []
-
-
 def test_killed_run_leaves_no_process_and_no_file(tmp_path: Path, script: Path) -> None:
-    mark = f"MARK={tmp_path}"
     process = running(tmp_path, sys.executable, script, 100_000, 0)
-    assert any("start-agent" in line for line in marked(mark)), "the agent that is to be ended is not there"
+    assert any("start-agent" in line for line in marked(tmp_path).values()), "no agent to be ended"
     process.kill()
     process.communicate(timeout=PATIENT_SECONDS)
-    assert until(lambda: marked(mark) == [])
+    assert until(lambda: not marked(tmp_path))
     assert until(lambda: [p.name for p in tmp_path.iterdir()] == ["train.py"])
 
 
@@ -209,7 +120,7 @@ def test_existing_output_is_kept(tmp_path: Path) -> None:
     first = unstall("run", "--output", "out", "--", "true", cwd=tmp_path)
     before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
     again = unstall("run", "--output", "out", "--", "touch", "ran", cwd=tmp_path)
-    assert first.returncode == 0 and again.returncode == 2 and "holds a capture already" in last(again)
+    assert first.returncode == 0 and again.returncode == 2 and "holds a capture already" in last(again.stderr)
     assert not (tmp_path / "ran").exists()
     assert before == {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
     assert unstall("run", "--force", "--output", "out", "--", "true", cwd=tmp_path).returncode == 0
@@ -263,7 +174,7 @@ def test_samples_that_make_nsys_hang_cost_no_more_than_the_capture(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert ("hung after the program had ended" in done.stderr) != (tmp_path / "out/profile.sqlite").exists()
-    assert marked(f"MARK={tmp_path}") == []
+    assert not marked(tmp_path)
 
 
 def test_report_reads_the_report_itself(tmp_path: Path, script: Path) -> None:

@@ -50,9 +50,15 @@ def test_gpu_metrics_are_spelled_as_the_version_does(version: tuple[int, ...], o
 
 
 def test_everything_else_is_passed_on_the_users_own_last() -> None:
-    arguments = asked((2025, 3), graph_nodes=True, delay=2.5, duration=10, nsys_args=("--cuda-memory-usage=true",))
-    assert {"--cuda-graph-trace=node", "--delay=2.5", "--duration=10"} <= set(arguments)
+    arguments = asked((2025, 3), graph_nodes=True, delay=2, duration=10, nsys_args=("--cuda-memory-usage=true",))
+    assert {"--cuda-graph-trace=node", "--delay=2", "--duration=10"} <= set(arguments)
     assert arguments[-1] == "--cuda-memory-usage=true"
+
+
+def test_seconds_are_whole_for_nsys_and_that_is_said() -> None:
+    arguments, notes = profile_arguments((2025, 3), CollectOptions(delay=1.9, duration=0.5), sampling=True, window="")
+    assert {"--delay=2", "--duration=1"} <= set(arguments)
+    assert [n.text.partition(": ")[2] for n in notes] == ["--delay 1.9 became 2.", "--duration 0.5 became 1."]
 
 
 def test_duration_of_chosen_steps_is_not_for_nsys_to_count() -> None:

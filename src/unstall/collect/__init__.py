@@ -22,6 +22,6 @@ from __future__ import annotations
 from unstall.collect.flow import Capture, collect
 from unstall.collect.notes import Note
 from unstall.collect.options import CollectOptions
-from unstall.collect.process import Interrupted
+from unstall.collect.process import Interrupted, Interrupts
 
-__all__ = ["Capture", "CollectOptions", "Interrupted", "Note", "collect"]
+__all__ = ["Capture", "CollectOptions", "Interrupted", "Interrupts", "Note", "collect"]

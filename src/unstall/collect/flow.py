@@ -23,7 +23,7 @@ from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
 from unstall.collect.process import Ended, Interrupts, Limit
-from unstall.collect.ranks import Rank, rank_of
+from unstall.collect.ranks import Rank, numbered, rank_of
 from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
@@ -83,6 +83,7 @@ class Run:
     machine: Machine = field(default_factory=Machine)
     notes: list[Note] = field(default_factory=list)
     calibrated: list[StepLog] = field(default_factory=list)
+    ranks: dict[int, str] = field(default_factory=dict)  # processes, where the program is several ranks
 
     @property
     def folder(self) -> Path:
@@ -218,7 +219,8 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
     if done.sqlite is not None:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
         run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
-        meta.name_program(done.sqlite, done.program, run.command[0])
+        run.ranks = numbered(done.ended.ranks)
+        meta.name_processes(done.sqlite, run.ranks, {done.program: run.command[0]})
     return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments)
 
 
@@ -237,6 +239,9 @@ def _with_builtin(run: Run) -> Capture:
     )  # fmt: skip
     logs = read(run.steps)
     run.tell(*made.notes, *_ending(run, made.ended), *diagnose_capture.window_notes(logs, run.options))
+    if made.sqlite is not None:
+        run.ranks = numbered(made.ended.ranks)
+        meta.name_processes(made.sqlite, run.ranks)
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
     return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
@@ -307,7 +312,7 @@ def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequen
 
 def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
     facts = {"unprofiled_ns": str(unprofiled)} if unprofiled else {}
-    if run.rank is not None:
+    if run.rank is not None and not run.ranks:
         facts["rank"] = str(run.rank.number)
     meta.write(sqlite, facts)
     if not run.options.redact:

@@ -1,17 +1,18 @@
 """What a capture of ours knows beyond nsys's own tables: ``UNSTALL_META(name, value)``.
 
 Comes in: an export that is ours, and facts. Goes out: the same file with them written in; the loader reads
-``unprofiled_ns`` and ``rank`` from there. The shell that started the program is taken out of the process names.
+``unprofiled_ns`` and ``rank`` from there. The shim that became the program is taken out of the process names, and ranks
+that one capture holds are written into them.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-
-SHELLS = ("/bin/sh", "/bin/dash", "/usr/bin/dash", "/bin/bash", "/usr/bin/sh", "/usr/bin/bash", "/bin/busybox")
 
 
 def write(path: Path, facts: Mapping[str, str]) -> None:
@@ -22,10 +23,12 @@ def write(path: Path, facts: Mapping[str, str]) -> None:
         db.commit()
 
 
-def name_program(path: Path, pid: int, name: str) -> None:
-    """Call process ``pid`` by the program's name: nsys keeps that of the shell that became the program."""
+def name_processes(path: Path, ranks: Mapping[int, str], program: Mapping[int, str] | None = None) -> None:
+    """Call the program's process by its name (nsys keeps that of the Python which became it), and ranks by theirs."""
+    shims = (sys.executable, os.path.realpath(sys.executable))
     with closing(sqlite3.connect(path)) as db:
         if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'PROCESSES'").fetchone():
-            marks = ", ".join("?" * len(SHELLS))
-            db.execute(f"UPDATE PROCESSES SET name = ? WHERE pid = ? AND name IN ({marks})", (name, pid, *SHELLS))
+            first = [(name, pid, *shims) for pid, name in (program or {}).items()]
+            db.executemany("UPDATE PROCESSES SET name = ? WHERE pid = ? AND name IN (?, ?)", first)
+            db.executemany("UPDATE PROCESSES SET name = ? WHERE pid = ?", [(n, pid) for pid, n in ranks.items()])
             db.commit()

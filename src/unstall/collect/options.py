@@ -7,6 +7,7 @@ before it starts the program.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,11 +112,13 @@ def profile_arguments(
         "python-sampling": "true" if sample != "none" else "",
         "graphs": "node" if options.graph_nodes else "",
         "gpu-metrics": options.gpu_metrics,
-        "delay": f"{options.delay:g}" if options.delay else "",
-        "duration": f"{options.duration:g}" if options.duration and not window else "",
+        "delay": _whole(options.delay),
+        "duration": "" if window else _whole(options.duration),
     }
     arguments = [text for name, value in wanted.items() if value and (text := _spelled(name, version, value))]
-    return [*arguments, "--wait=primary", *nsys_options(window), *options.nsys_args], notes + said
+    asked = {"--delay": options.delay, "--duration": 0 if window else options.duration}
+    notes += said + [_rounded(name, value) for name, value in asked.items() if value % 1]
+    return [*arguments, "--wait=primary", *nsys_options(window), *options.nsys_args], notes
 
 
 def without_refused(arguments: Sequence[str], said: str, given: Sequence[str]) -> tuple[list[str], Note] | None:
@@ -156,6 +159,15 @@ def _sample(version: Version, options: CollectOptions, allowed: bool) -> tuple[s
         text = "CPU samples left out: this nsys may hang with them. --sample process-tree asks for them all the same."
         return "none", [Note("no-sampling", text)]
     return "process-tree", []
+
+
+def _whole(seconds: float) -> str:
+    """nsys takes whole seconds: it cuts 1.9 down to 1, and refuses 0.9."""
+    return f"{math.ceil(seconds)}" if seconds else ""
+
+
+def _rounded(name: str, seconds: float) -> Note:
+    return Note("option-rounded", f"nsys counts in whole seconds: {name} {seconds:g} became {math.ceil(seconds)}.")
 
 
 def _spelled(name: str, version: Version, value: str) -> str:

@@ -26,6 +26,7 @@ from types import FrameType
 from typing import IO, Any
 
 from unstall.collect.notes import Say
+from unstall.collect.ranks import VARIABLES, called, rank_of
 
 SCRIPT = Path(__file__).with_name("supervise.py")
 MARK = "UNSTALL_RUN"
@@ -51,6 +52,7 @@ class Ended:
         stuck: whether the profiler hung and was ended.
         left: names of processes that the program left running and that were ended.
         seen: processes of the program that lived a second or more: pid → name.
+        ranks: of the program's processes, those that a launcher numbered: pid → name and rank.
         seconds: that the program ran.
         limited: whether it was ended because its time was over.
         profiler_code: exit code of a profiler that ended before the program; ``None`` where it did not.
@@ -65,6 +67,7 @@ class Ended:
     stuck: bool = False
     left: tuple[str, ...] = ()
     seen: dict[int, str] = field(default_factory=dict)
+    ranks: dict[int, tuple[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     limited: bool = False
     profiler_code: int | None = None
@@ -129,7 +132,7 @@ def supervise(
         "folders": [os.path.realpath(f) + os.sep for f in folders], "remove": [str(p) for p in remove],
         "patience": float(os.environ.get(PATIENCE_VARIABLE, PATIENCE)), "linger": LINGER, "grace": GRACE,
         "parent": os.getpid(), "environ": as_it_was(environ, "LC_CTYPE"), "shielded": bool(folders) or tool,
-        "lasting": lasting, "limit": limit and asdict(limit),
+        "lasting": lasting, "limit": limit and asdict(limit), "launchers": list(VARIABLES),
     }  # fmt: skip
     control_r, control_w = os.pipe()
     status_r, status_w = os.pipe()
@@ -150,7 +153,7 @@ def supervise(
             process.wait()
     if watched.find("ended") is None:
         kill_marked(mark)
-    return _ended(watched)
+    return _ended(watched, environ)
 
 
 def kill_marked(mark: str) -> list[int]:
@@ -183,7 +186,7 @@ def _follow(status: IO[str], watched: Watched) -> None:
         watched.take(json.loads(line))
 
 
-def _ended(watched: Watched) -> Ended:
+def _ended(watched: Watched, environ: Mapping[str, str]) -> Ended:
     last = watched.find("ended") or {"code": 137, "error": "the process that supervises it was killed"}
     program, profiler = watched.find("program"), watched.find("profiler-ended")
     return Ended(
@@ -195,11 +198,21 @@ def _ended(watched: Watched) -> Ended:
         stuck=watched.find("stuck") is not None,
         left=tuple(last.get("left", ())),
         seen={int(pid): name for pid, name in last.get("seen", {}).items()},
+        ranks=_ranks(last.get("launched", {}), environ),
         seconds=watched.between("program", "program-ended"),
         limited=watched.find("limit") is not None,
         profiler_code=profiler["code"] if profiler else None,
         error=last.get("error", ""),
     )
+
+
+def _ranks(
+    launched: Mapping[str, tuple[Sequence[str], Mapping[str, str]]], ours: Mapping[str, str]
+) -> dict[int, tuple[str, int]]:
+    """What only inherits our own number is not numbered: it may be the launcher of others."""
+    here = {name: ours[name] for name in VARIABLES if name in ours}
+    found = {int(pid): (words, rank_of(told)) for pid, (words, told) in launched.items() if told != here}
+    return {pid: (called(words), rank.number) for pid, (words, rank) in found.items() if rank is not None}
 
 
 @contextlib.contextmanager

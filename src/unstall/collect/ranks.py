@@ -6,8 +6,9 @@ Comes in: an environment. Goes out: :class:`Rank`, or ``None`` for a run of one.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 # rank, size of the world: by launcher, the most specific first; SLURM sets its variables also around torchrun and MPI
 LAUNCHERS = (
@@ -18,6 +19,7 @@ LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 )
+VARIABLES = tuple(name for pair in LAUNCHERS for name in pair)
 JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PBS_JOBID", "LSB_JOBID")
 """What all ranks of one job have in common, on every node."""
 
@@ -28,6 +30,19 @@ class Rank:
 
     number: int
     job: str = ""
+
+
+def called(words: Sequence[str]) -> str:
+    """What a process of a job is called for people: its script, its module, its program."""
+    script = next((PurePath(w).name for w in words if w.endswith(".py")), "")
+    module = next((words[i + 1] for i, w in enumerate(words[:-1]) if w == "-m"), "")
+    return script or module or PurePath(words[0]).name if words else ""
+
+
+def numbered(ranks: Mapping[int, tuple[str, int]]) -> dict[int, str]:
+    """Process → name with its rank, where there are several ranks; empty otherwise."""
+    several = len({rank for _, rank in ranks.values()}) > 1
+    return {pid: f"{name} rank {rank}" for pid, (name, rank) in ranks.items()} if several else {}
 
 
 def rank_of(environ: Mapping[str, str] | None = None) -> Rank | None:

@@ -46,7 +46,9 @@ ABOVE = 20  # our own pipes are moved up here, out of the way
 UNHURRIED = 30.0  # what a program may take to end (to save itself, say) where nobody waits for it but us
 TOGETHER = 0.05  # seconds within which a signal to everybody has reached everybody
 HELD = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-IDLE_BYTES = 1 << 16  # a stuck agent reads and writes next to nothing; importing moves megabytes a second
+IDLE_BYTES = 1 << 16  # a second: an agent that is stuck reads 20 kB/s at 1 % of a CPU, importing moves megabytes
+FACTS = ("cmdline", "environ")
+BUSY = 5  # a fifth of a CPU is not idle
 
 
 class Order:
@@ -58,7 +60,8 @@ class Order:
     ``grace`` (seconds after ``TERM``), ``remove`` (paths to delete when we die), ``parent`` (our pid), ``environ``
     (variables that Python changes at its start, as they were; null: unset), ``shielded`` (signals are kept from the
     command), ``lasting`` (the program may go on when its profiler has ended), ``limit`` (null, or when to end the
-    program: ``seconds`` after ``begin`` on the monotonic clock, or after a file that begins with ``mark`` appeared).
+    program: ``seconds`` after ``begin`` on the monotonic clock, or after a file that begins with ``mark`` appeared),
+    ``launchers`` (variables by which a launcher numbers its processes).
     """
 
     command: list[str]
@@ -75,6 +78,7 @@ class Order:
     shielded: bool
     lasting: bool
     limit: dict[str, Any] | None
+    launchers: list[str]
 
     def __init__(self, line: str) -> None:
         self.__dict__.update(json.loads(line))
@@ -94,8 +98,10 @@ class Supervisor:
         self.launcher = 0  # the profiler's process that waits for the program; it ends with the program's code
         self.ended_at = 0.0
         self.seen: dict[int, str] = {}  # processes of the program that lived for a while
+        self.launched: dict[int, tuple[list[str], dict[str, str]]] = {}  # command, variables of a launcher
         self.kill_at = 0.0
-        self.active = (0.0, 0)
+        self.active = 0.0  # when the profiler last did something
+        self.moved = (0.0, 0)  # when that was looked at, and how much it had done
         self.orphaned = False
         self.alone = False  # the profiler has ended and the program has not
         self.hit = 0.0  # when a SIGINT reached ourselves
@@ -144,7 +150,7 @@ class Supervisor:
             sys.exit(0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         child.returncode = 0  # reaped here, not by the module
-        self.active = (time.monotonic(), 0)
+        self.active = time.monotonic()
         if not self.order.folders:
             self._found(child.pid, "direct")
         for stream in range(3) if self.order.folders else ():
@@ -176,6 +182,7 @@ class Supervisor:
             program_code=self._program_code(),
             left=left,
             seen=self.seen,
+            launched=self.launched,
         )
 
     def _program_code(self) -> int | None:
@@ -245,11 +252,13 @@ class Supervisor:
                 self._found(int(pid), how)
         if self.program and not self.ended_at and not _alive(self.program):
             self.ended_at = now
-            self.active = (now, -1)
+            self.active = now
             self._say(event="program-ended")
         if self.program and not self.ended_at and now - self.looked >= LOOK:
             self.looked = now
-            self.seen |= {p: _name(p) for p in self._ours("program")}
+            ours = self._ours("program")
+            self.seen |= {p: _name(p) for p in ours}
+            self.launched |= {p: told for p in ours if (told := _launched(p, self.order.launchers))[1]}
         if self.program and not self.ended_at and self._is_limit(now):
             self.order.limit = None
             self._say(event="limit")
@@ -277,18 +286,23 @@ class Supervisor:
         """Whether the profiler has done nothing for too long, with no program to wait for."""
         if not self.order.folders or (self.program and not self.ended_at):
             return False
-        now, moved = time.monotonic(), self._moved()
-        if abs(moved - self.active[1]) > IDLE_BYTES:
-            self.active = (now, moved)
-        return now - self.active[0] > self.order.patience
+        now, (looked, before) = time.monotonic(), self.moved
+        if now - looked > LOOK:
+            self.moved = now, self._moved()
+            if abs(self.moved[1] - before) > IDLE_BYTES * (now - looked):
+                self.active = now
+        return now - self.active > self.order.patience
 
     def _moved(self) -> int:
-        """Bytes that the profiler's processes have read, written and printed, and that lie in their folders."""
+        """Bytes that the profiler's processes have read, written and printed, and that lie in their folders; a second
+        on the CPU counts like :data:`BUSY` seconds at the idle rate."""
         total = sum(_size(p) for p in (self.order.out, self.order.err) if p) * IDLE_BYTES
         for folder in self.order.remove:  # some sandboxes have no /proc/PID/io
             total += sum(_size(f"{place}/{name}") for place, _, names in os.walk(folder) for name in names)
         for pid in self._ours("profiler"):
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+                total += (int(fields[11]) + int(fields[12])) * BUSY * IDLE_BYTES // os.sysconf("SC_CLK_TCK")
                 rows = Path(f"/proc/{pid}/io").read_text().splitlines()
                 total += sum(int(row.split()[1]) for row in rows if row.startswith(("rchar", "wchar")))
         return total
@@ -399,6 +413,16 @@ def _appeared(mark: str) -> bool:
         return any(entry.startswith(name) for entry in os.listdir(folder))  # noqa: PTH208
     except OSError:
         return False
+
+
+def _launched(pid: int, variables: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The command of a process, and those variables that it was started with."""
+    try:
+        words, block = (Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace") for name in FACTS)
+    except OSError:
+        return [], {}
+    pairs = (entry.partition("=") for entry in block.split("\0"))
+    return words.split("\0")[:-1], {name: value for name, _, value in pairs if name in variables}
 
 
 def _send(number: int, pids: list[int]) -> None:

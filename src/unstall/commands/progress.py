@@ -13,11 +13,11 @@ from unstall.lang import speaker
 Tell = Callable[[str], None]
 
 
-def teller(language: str) -> Tell:
-    """Shows one line at once."""
+def teller(language: str, who: str = "") -> Tell:
+    """Shows one line at once; ``who`` of many says it."""
     say = speaker(language)
 
     def tell(line: str) -> None:
-        files.say(f"unstall: {say.heard(line)}")
+        files.say(f"unstall{' ' * bool(who)}{who}: {say.heard(line)}")
 
     return tell

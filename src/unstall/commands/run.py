@@ -43,8 +43,12 @@ def run(
     ``page`` leaves the report as a page beside the capture, unless one is asked for elsewhere.
     """
     from unstall.collect import Interrupted, collect
+    from unstall.collect.ranks import rank_of
 
-    tell = teller(language)
+    rank = rank_of()
+    tell = teller(language, f"rank {rank.number}" if rank else "")
+    if rank:
+        targets = {kind: _of_rank(target, rank.number) for kind, target in targets.items()}
     with _program_output(aside=STDOUT in targets.values()):
         try:
             capture = collect(command, options, say=tell)
@@ -57,6 +61,11 @@ def run(
         _report(capture.sqlite, targets, page, tell, top=top, by=by, step=step, language=language)
     tell(f"exit code {capture.exit_code} is the program's own ({_ended(Path(command[0]).name, capture.exit_code)})")
     return capture.exit_code
+
+
+def _of_rank(target: str, rank: int) -> str:
+    """A file of this rank's own: all ranks are given the same name."""
+    return target if not target or target == STDOUT else str(Path(target).with_stem(f"{Path(target).stem}-rank-{rank}"))
 
 
 def _ended(program: str, code: int) -> str:
@@ -95,21 +104,20 @@ def join_nsys_args(words: Sequence[str]) -> list[str]:
 
 def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, **how: Any) -> None:
     """The program has run: whatever goes wrong from here is a line, and the exit code stays the program's."""
+    from unstall.collect import Interrupts
     from unstall.commands import report
 
     try:
-        seen = report.run([str(sqlite)], targets, events=page, **how)
+        with Interrupts(tell).handled():
+            seen = report.run([str(sqlite)], targets, events=page, **how)
+            if page:
+                _leave_page(seen, sqlite.parent / PAGE, tell)
     except UnstallError as error:
         tell(str(error))
-        return
     except KeyboardInterrupt:
         tell(f"the report was given up; the capture is kept: {sqlite}")
-        return
     except Exception as error:
         tell(f"internal error while reporting: {type(error).__name__}: {error}. The capture is kept: {sqlite}")
-        return
-    if page:
-        _leave_page(seen, sqlite.parent / PAGE, tell)
 
 
 def _leave_page(seen: list[Seen], file: Path, tell: Tell) -> None:
