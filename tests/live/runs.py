@@ -25,7 +25,7 @@ for i in range(int(sys.argv[1])):
 print("last line")
 sys.exit(int(sys.argv[2]))
 """
-RANKS = ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS")
+RANKS = ("RANK", "WORLD_SIZE", "_PROCID", "_NTASKS", "_SIZE", "_JOB_ID")
 
 
 def no_nsys() -> str:
