@@ -8,9 +8,10 @@ from __future__ import annotations
 HEARD = {
     "nsys lost CUDA events: {made} were produced, {kept} are in the file, and it reports errors in processing them. "
     "What the GPU did is mostly not here. Profile again; with another release of nsys, or without NVTX "
-    "(--trace=cuda,osrt), it may stay (neither has been tried).": "nsys가 CUDA 이벤트를 잃었습니다. {made}개가 만들어졌고 "
-    "파일에는 {kept}개가 있으며, 처리 중 오류가 났다고 합니다. GPU가 한 일은 대부분 여기에 없습니다. 다시 프로파일링하십시오. "
-    "다른 버전의 nsys를 쓰거나 NVTX 없이 수집하면(--trace=cuda,osrt) 남을 수도 있습니다(둘 다 시도해 보지 않았습니다).",
+    "(--trace=cuda,osrt), it may stay (neither has been tried).": "nsys가 CUDA 이벤트를 잃었습니다. "
+    "{made}개가 만들어졌고 파일에는 {kept}개가 있으며, 처리 중 오류가 났다고 합니다. GPU가 한 일은 대부분 여기에 "
+    "없습니다. 다시 프로파일링하십시오. 다른 버전의 nsys를 쓰거나 NVTX 없이 수집하면(--trace=cuda,osrt) 남을 수도 "
+    "있습니다(둘 다 시도해 보지 않았습니다).",
     # what a capture lacks: the thing, that it is missing, how to collect it
     "GPU work": "GPU 작업",
     "CUDA calls": "CUDA 호출",
