@@ -93,7 +93,8 @@ NUMBERS = st.integers(-5, 10**12).map(str) | st.floats().map(str) | st.text(max_
 @given(st.lists(st.tuples(*[NUMBERS] * len(HEAD), NAMES), max_size=12), st.sampled_from([",", "\t"]))
 def test_a_table_of_any_text(rows: list[tuple[str, ...]], between: str) -> None:
     out = io.StringIO()
-    csv.writer(out, delimiter=between).writerows([[*HEAD, "Range"], *rows])
+    written = [[cell.replace("\0", "") for cell in row] for row in rows]  # Python 3.10's csv writes no NUL
+    csv.writer(out, delimiter=between).writerows([[*HEAD, "Range"], *written])
     with contextlib.suppress(UnstallError):
         consistent(stats(out.getvalue()))
 

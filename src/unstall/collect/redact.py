@@ -77,7 +77,7 @@ def clean_up(path: Path, *, called: str = "") -> Found:
     """
     clean = path.with_name(f".{path.name[:60]}.clean")
     try:
-        with closing(_opened(path)) as db:
+        with _opened(path) as db:
             found = _take_out(db)
             _written_anew(db, clean)
             if _holds(clean, found):
@@ -92,12 +92,13 @@ def clean_up(path: Path, *, called: str = "") -> Found:
         clean.unlink(missing_ok=True)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA synchronous = OFF")
-    db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what we take out; the file is a copy anyway
-    db.text_factory = decoded
-    return db
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what we take out; the file is a copy anyway
+        db.text_factory = decoded
+        yield db
 
 
 def _written_anew(db: sqlite3.Connection, clean: Path) -> None:
@@ -174,7 +175,7 @@ def _any_in(path: Path, words: list[bytes]) -> bool:
 def _verify(path: Path, found: Found, called: str) -> None:
     """Raise when a secret is still in the file, as bytes anywhere, or a name is still in one of its texts."""
     left = _any_in(path, found.forms())
-    with closing(_opened(path)) as db:
+    with _opened(path) as db:
         for table, columns in columns_of(db, text_only=True).items():
             for column in columns:
                 left |= any(found.take_out(v) != v for v in _suspects(db, table, column, found))
