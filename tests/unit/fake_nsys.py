@@ -47,12 +47,14 @@ has no-report && {{ echo "Generated:"; exit $code; }}
 if has stream; then
   printf '%s {version}' '{stream}' > "$out.qdstrm"; echo "Generated:"; echo "    $out.qdstrm"; exit $code
 fi
+has exports && cp "$here/export.sqlite" "$out.sqlite"
+has repeats && {{ printf '%s' '{report}' > "$out.2.nsys-rep"; echo "Generated:"; echo "    $out.2.nsys-rep"; }}
 if has elsewhere; then out=$TMPDIR/nsys-report-1234; echo "Failed to create '$out.nsys-rep': File exists." >&2; fi
 printf '%s' '{report}' > "$out.nsys-rep"
 echo "Generated:"; echo "    $out.nsys-rep"
 exit $code
 """
-WRONG = ("no-export", "half-export", "crash", "agent", "hang", "no-report", "stream", "elsewhere")
+WRONG = ("no-export", "half-export", "crash", "agent", "hang", "no-report", "stream", "elsewhere", "exports", "repeats")
 
 IMPORTER = """#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in -i) in=$2;; -o) out=$2;; esac; shift; done

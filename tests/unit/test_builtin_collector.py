@@ -386,3 +386,13 @@ def test_gpu_rows_load_like_nsyss(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_short_names(name: str, short: str) -> None:
     assert kineto.short_name(name) == short
+
+
+def test_recording_that_cannot_be_written_is_one_line_and_no_error(tmp_path: Path) -> None:
+    (tmp_path / "parts").write_text("a file, where a folder should be")
+    code = "import time, unstall\nfor i in range(200):\n  with unstall.annotate('x'): time.sleep(0.01)\nprint('end')"
+    line = [sys.executable, "-c", code]
+    env = environment(Options(record=str(tmp_path / "parts")))
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout == "end\n"
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("unstall: recording ends here: ")

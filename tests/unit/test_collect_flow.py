@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -13,9 +15,9 @@ import fake_nsys
 import pytest
 
 import unstall
-from unstall.collect import Capture, CollectOptions, flow
+from unstall.collect import Capture, CollectOptions, builtin, flow
 from unstall.collect.machine import Machine
-from unstall.errors import CollectionFailed, UsageError
+from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.nsys.discover import Nsys
 
 STEPS = """
@@ -100,6 +102,52 @@ def test_report_that_landed_elsewhere_is_brought_home(monkeypatch: pytest.Monkey
     assert capture.sqlite is not None and "landed-elsewhere" in codes(capture)
 
 
+def test_what_nsys_exports_by_itself_is_not_left_unredacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = run(monkeypatch, ["true"], wrong="exports repeats")
+    assert capture.directory is not None and "export-removed" in codes(capture) and "several-reports" in codes(capture)
+    names = ["profile-2.nsys-rep", "profile.nsys-rep", "profile.sqlite", "run.json"]
+    assert sorted(p.name for p in capture.directory.iterdir()) == names
+    assert run(monkeypatch, ["true"], wrong="exports", redact=False, force=True).directory == capture.directory
+    assert (capture.directory / "capture.sqlite").exists()
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_no_room_for_the_export_leaves_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    move = shutil.move
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "move", lambda a, b: full() if Path(b).suffix == ".sqlite" else move(a, b))
+        capture = run(monkeypatch, ["sh", "-c", "exit 3"])
+    assert capture.exit_code == 3 and capture.sqlite is None and capture.report is not None
+    assert any(
+        n.code == "not-exported" and "No space left on device. `unstall report`" in n.text for n in capture.notes
+    )
+
+
+def test_no_room_for_the_clean_copy_leaves_no_unredacted_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(path: Path) -> None:
+        raise ProfileUnreadable(str(path), "damaged", "no") from sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(flow.redact, "clean_up", no_room)
+    capture = run(monkeypatch, ["sh", "-c", "exit 3"])
+    assert capture.exit_code == 3 and capture.directory is not None and "not-kept" in codes(capture)
+    assert sorted(p.name for p in capture.directory.iterdir()) == ["profile.nsys-rep", "run.json"]
+
+
+@pytest.mark.parametrize("collector", ["nsys", "builtin"])
+def test_no_room_at_all_costs_the_capture_and_not_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: str
+) -> None:
+    monkeypatch.setattr(shutil, "move", full)
+    monkeypatch.setattr(builtin, "merge", full)
+    code = f"{STEPS}\nraise SystemExit(3)"
+    capture = run(monkeypatch, [sys.executable, "-c", code], collector=collector)
+    assert capture.exit_code == 3 and capture.directory is None and "not-kept" in codes(capture)
+    assert "no-report" not in codes(capture) and sorted(p.name for p in tmp_path.iterdir()) == ["tools"]
+
+
 def test_no_report_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     capture = run(monkeypatch, ["sh", "-c", "exit 5"], wrong="no-report")
     assert capture.exit_code == 5 and capture.directory is None and "no-report" in codes(capture)
@@ -123,8 +171,8 @@ def test_users_own_option_that_is_refused_is_an_error_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["touch", str(tmp_path / "ran")]
-    with pytest.raises(CollectionFailed, match="unrecognised option '--mine'"):
-        run(monkeypatch, command, refused="--mine", nsys_args=("--mine",), collector="nsys")
+    with pytest.raises(CollectionFailed, match=r"unrecognised option '--mine'.*--nsys-args"):
+        run(monkeypatch, command, refused="--mine", nsys_args=("--mine",))
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()
 
 
@@ -141,6 +189,7 @@ def test_without_a_usable_nsys_the_built_in_collector_records(monkeypatch: pytes
     capture = run(monkeypatch, [sys.executable, "-c", STEPS], tools=[] if tools == "none" else [broken], said=said)
     assert capture.collector == "builtin" and capture.sqlite is not None and capture.exit_code == 0
     first = next(line for line in said if "built-in collector" in line)
+    assert "option-ignored" not in codes(capture)
     assert ("No nsys was found" if tools == "none" else "lacks libdw.so.1") in first and "unstall doctor" in first
 
 
@@ -166,6 +215,13 @@ def test_nsys_that_would_not_hear_our_ranges_is_used_only_for_a_gpu(
     capture = run(monkeypatch, [sys.executable, "-c", STEPS], tools=[tool], said=said, **options)
     assert capture.collector == expected.partition(",")[0]
     assert any("no range of pip nvtx 0.2.17" in line for line in said) == (expected in ("builtin", "nsys, and told"))
+
+
+def test_what_only_nsys_does_is_said_where_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"trace": ("nvtx",), "graph_nodes": True, "nsys_args": ("--x",)}
+    capture = run(monkeypatch, [sys.executable, "-c", STEPS], tools=[], **asked)
+    (note,) = [n for n in capture.notes if n.code == "option-ignored"]
+    assert note.text.endswith("--trace, --graph-nodes, --nsys-args.")
 
 
 def test_nsys_that_was_asked_for_is_not_replaced_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

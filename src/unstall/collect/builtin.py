@@ -12,6 +12,7 @@ GPU. It does not see: OS runtime calls, the GIL, context switches, GPU metrics, 
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.collect._builtin_merge import merge
-from unstall.collect.notes import Note, Say, silent
+from unstall.collect.notes import Note, Say, silent, why_not
 from unstall.collect.process import Ended, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
 from unstall.instrument import PARTS, Options
@@ -67,7 +68,11 @@ def record(
     parts = Path(environ["UNSTALL_RECORD"])
     say("writing the capture")
     output = folder / EXPORT_NAME
-    said = merge(parts, output)
+    try:
+        said = merge(parts, output)
+    except (OSError, sqlite3.Error) as error:
+        output.unlink(missing_ok=True)
+        return Made(ended, None, (Note("not-kept", f"The capture could not be written: {why_not(error)}."),))
     if not output.exists() and time.perf_counter_ns() < int(environ.get("UNSTALL_BEGIN", 0)):
         text = "Nothing was recorded: the program ended before --delay was over."
         return Made(ended, None, (Note("nothing-recorded", text),))

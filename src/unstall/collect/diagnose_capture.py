@@ -35,7 +35,7 @@ def without_export(done: Recorded, nsys: Nsys, logs: Sequence[StepLog], options:
         text = f"nsys {nsys.text} hung after the program had ended and was ended; its capture is lost."
         advice = "CPU samples are what it hangs over: run again with --sample none." if _sampled(done) else ""
         return [Note("nsys-hung", f"{text} {advice or 'Run again, or use --collector builtin.'}")]
-    if done.report is not None:
+    if done.report is not None or any(note.code == "not-kept" for note in done.notes):
         return []
     if done.ended.profiler_code is not None and not options.duration:
         return [Note("nsys-died", f"{_died(done, nsys)} It had captured nothing that can be read.")]

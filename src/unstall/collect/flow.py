@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +19,7 @@ from unstall._version import VERSION
 from unstall.collect import diagnose_capture, meta, redact
 from unstall.collect.calibrate import calibrate
 from unstall.collect.machine import Machine, sampling_allowed
-from unstall.collect.notes import Note, Say, silent
+from unstall.collect.notes import Note, Say, silent, why_not
 from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
@@ -84,6 +85,7 @@ class Run:
     notes: list[Note] = field(default_factory=list)
     calibrated: list[StepLog] = field(default_factory=list)
     ranks: dict[int, str] = field(default_factory=dict)  # processes, where the program is several ranks
+    program: dict[int, str] = field(default_factory=dict)  # its process
 
     @property
     def folder(self) -> Path:
@@ -147,7 +149,7 @@ def _collect(run: Run) -> Capture:
         try:
             return _with_nsys(run, nsys, tools)
         except CollectionFailed as error:
-            if run.options.collector != "auto":
+            if run.options.collector != "auto" or run.options.nsys_args:
                 raise
             run.tell(Note("nsys-failed", f"{error.what}: {error.why}. The built-in collector records instead."))
     return _with_builtin(run)
@@ -168,6 +170,16 @@ def _choose(run: Run) -> tuple[Nsys | None, list[Nsys]]:
         raise CollectionFailed("nsys", "none was found on this machine", f"{DOCTOR}, or use --collector builtin")
     run.tell(Note("builtin-collector", f"{why} The built-in collector records instead; {DOCTOR}."))
     return None, tools
+
+
+def _for_nsys_only(options: CollectOptions) -> list[Note]:
+    """What was asked of nsys and the built-in collector does not do."""
+    asked = {
+        "--trace": options.trace, "--sample": options.sample not in ("auto", "none"),
+        "--gpu-metrics": options.gpu_metrics, "--graph-nodes": options.graph_nodes, "--nsys-args": options.nsys_args,
+    }  # fmt: skip
+    names = [name for name, value in asked.items() if value]
+    return [Note("option-ignored", f"For nsys only, and of no effect here: {', '.join(names)}.")] if names else []
 
 
 def _unfit(nsys: Nsys | None) -> str:
@@ -219,8 +231,7 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
     if done.sqlite is not None:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
         run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
-        run.ranks = numbered(done.ended.ranks)
-        meta.name_processes(done.sqlite, run.ranks, {done.program: run.command[0]})
+    run.ranks, run.program = numbered(done.ended.ranks), {done.program: run.command[0]}
     return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments)
 
 
@@ -238,10 +249,9 @@ def _with_builtin(run: Run) -> Capture:
         limit=_limit(run, begin), on_start=run.interrupts.program_started,
     )  # fmt: skip
     logs = read(run.steps)
-    run.tell(*made.notes, *_ending(run, made.ended), *diagnose_capture.window_notes(logs, run.options))
-    if made.sqlite is not None:
-        run.ranks = numbered(made.ended.ranks)
-        meta.name_processes(made.sqlite, run.ranks)
+    run.tell(*_for_nsys_only(run.options), *made.notes, *_ending(run, made.ended))
+    run.tell(*diagnose_capture.window_notes(logs, run.options))
+    run.ranks = numbered(made.ended.ranks)
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
     return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
@@ -288,19 +298,20 @@ def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequen
     """Redact, write what we know beside it, and let the folder appear."""
     shutil.rmtree(run.folder / "steps", ignore_errors=True)
     shutil.rmtree(run.folder / "parts", ignore_errors=True)
-    if found.sqlite is None and found.report is None:
-        run.place.discard()
-        return replace(found, notes=tuple(run.notes))
     unprofiled, source = _unprofiled(run, logs)
-    if found.sqlite is not None:
-        _complete(run, found.sqlite, unprofiled)
-    found = _keep_report(run, found)
-    found = replace(
-        found, notes=tuple(run.notes), unprofiled_ns=unprofiled, unprofiled_source=source,
-        rank=run.rank.number if run.rank else None,
-    )  # fmt: skip
-    (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
-    final = run.place.commit()
+    try:
+        found = _keep_report(run, _completed(run, found, unprofiled))
+        if found.sqlite is None and found.report is None:
+            return _nothing(run, found)
+        found = replace(
+            found, notes=tuple(run.notes), unprofiled_ns=unprofiled, unprofiled_source=source,
+            rank=run.rank.number if run.rank else None,
+        )  # fmt: skip
+        (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
+        final = run.place.commit()
+    except OSError as error:
+        run.tell(Note("not-kept", f"The capture could not be written: {why_not(error)}."))
+        return _nothing(run, found)
     return replace(
         found,
         directory=final,
@@ -310,16 +321,39 @@ def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequen
     )
 
 
+def _nothing(run: Run, found: Capture) -> Capture:
+    """The program has run, and nothing of the capture is left."""
+    run.place.discard()
+    return replace(found, sqlite=None, report=None, notes=tuple(run.notes))
+
+
+def _completed(run: Run, found: Capture, unprofiled: int | None) -> Capture:
+    """With an export that is whole and redacted, or without."""
+    if found.sqlite is None:
+        return found
+    try:
+        _complete(run, found.sqlite, unprofiled)
+    except (OSError, sqlite3.Error) as error:
+        found.sqlite.unlink()
+        left = "; the report is kept, and `unstall report` on it exports it" if found.report else ""
+        run.tell(Note("not-kept", f"{found.sqlite.name} could not be written to its end: {why_not(error)}{left}."))
+        return replace(found, sqlite=None)
+    return found
+
+
 def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
     facts = {"unprofiled_ns": str(unprofiled)} if unprofiled else {}
     if run.rank is not None and not run.ranks:
         facts["rank"] = str(run.rank.number)
     meta.write(sqlite, facts)
+    meta.name_processes(sqlite, run.ranks, run.program)
     if not run.options.redact:
         return
     try:
         redact.clean_up(sqlite)
     except ProfileUnreadable as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError):  # no room for the clean copy
+            raise error.__cause__ from None
         text = f"{sqlite.name} {error.why.removeprefix('the copy ')}. {error.hint}: `unstall redact` refuses it too."
         run.tell(Note("not-redacted", text))
 
@@ -329,7 +363,8 @@ def _keep_report(run: Run, found: Capture) -> Capture:
     if found.report is None:
         return found
     if found.sqlite is not None and not run.options.keep_report:
-        found.report.unlink()
+        for each in run.folder.glob(f"{found.report.stem}*{found.report.suffix}"):
+            each.unlink()
         return replace(found, report=None)
     found.report.chmod(0o600)
     names = redact.secret_names(run.environ)

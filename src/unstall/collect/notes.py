@@ -18,6 +18,11 @@ class Note:
     text: str
 
 
+def why_not(error: Exception) -> str:
+    """Why a file could not be written, without its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 Say = Callable[[str], None]
 """Shows one line to the user while a run is going on."""
 

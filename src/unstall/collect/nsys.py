@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from unstall.collect.notes import Note, Say
+from unstall.collect.notes import Note, Say, why_not
 from unstall.collect.options import CollectOptions, profile_arguments, without_refused
 from unstall.collect.process import Ended, Interrupted, Limit, as_it_was, nothing, run_quietly, supervise
 from unstall.errors import CollectionFailed, ProfileUnreadable
@@ -34,11 +34,13 @@ from unstall.nsys.whole import made_whole
 
 SHIM = Path(__file__).with_name("shim.py")
 HINT = "See `unstall doctor`"
+HINT_ARGUMENTS = "Look at --nsys-args (`nsys profile --help`), or see `unstall doctor`"
 REFUSALS = 6  # options that may be left out one by one before we give up
 ELSEWHERE = re.compile(r"^\s*(/\S.*\.(?:nsys-rep|qdstrm|qdrep))\s*$", re.MULTILINE)
 CRASHES = 3  # 3 of 50 starts of nsys 2022.4 on two busy CPUs died of a race of its own (sem_open), before any program
 CRASHED = re.compile(r"Throw in function|Dynamic exception type")
 NAME = "capture"
+ROOM = 200e6  # bytes in the temporary folder; nsys, its importer's libraries and the smallest report take 60
 SAMPLING_REFUSED = re.compile(
     r"(CPU (?:IP/backtrace )?sampling|context switch)[^.\n]*(not supported|not available|disabled|disabling)", re.I
 )
@@ -109,7 +111,8 @@ class Job:
             if not done.ended.started and done.ended.signals:
                 raise Interrupted(signal.Signals[done.ended.signals[0]])
             if not done.ended.started:
-                raise CollectionFailed(f"nsys {self.nsys.text} ({self.nsys.path})", _complaint(done), HINT)
+                hint = HINT_ARGUMENTS if self.options.nsys_args else HINT
+                raise CollectionFailed(f"nsys {self.nsys.text} ({self.nsys.path})", _complaint(done), hint)
             if SAMPLING_REFUSED.search(done.said):
                 text = "nsys could not take CPU samples on this machine: collected without."
                 done.notes.append(Note("no-sampling", text))
@@ -165,20 +168,41 @@ class Job:
         if not found:
             return
         if len(found) > 1:
-            text = f"nsys wrote {len(found)} reports ({', '.join(p.name for p in found)}): the first is used."
+            text = f"nsys wrote {len(found)} reports: the first is used, and the others are kept beside it."
             done.notes.append(Note("several-reports", text))
         if found[0].parent != self.folder:
             text = f"nsys wrote its report to {found[0].parent}: moved to where it belongs."
             done.notes.append(Note("landed-elsewhere", text))
-        done.report = Path(shutil.move(found[0], self.folder / f"profile{found[0].suffix}"))
+        try:
+            done.report = _moved(found[0], self.folder / f"profile{found[0].suffix}")
+        except OSError as error:
+            done.notes.append(Note("not-kept", f"The report could not be written: {why_not(error)}."))
+            return
+        self._others(done, found[1:])
+        code, why, later = "not-exported", "", f"`unstall report` on {done.report.name} does that later."
         try:
             self._convert(done, scratch)
         except ProfileUnreadable as error:
-            code = "stream-only" if done.report.suffix == ".qdstrm" else "not-exported"
-            done.notes.append(Note(code, f"{done.report.name}: {error.why}. {error.hint}."))
+            code = "stream-only" if done.report.suffix == ".qdstrm" else code
+            why, later = error.why, f"{error.hint}."
+        except OSError as error:
+            why = why_not(error)
         except Interrupted:
-            text = f"{done.report.name} was not exported: given up. `unstall report` on it does that later."
-            done.notes.append(Note("not-exported", text))
+            why = "given up"
+        if why:
+            done.notes.append(Note(code, f"{done.report.name} was not exported: {why}. {later}"))
+
+    def _others(self, done: Recorded, more: Sequence[Path]) -> None:
+        """Reports after the first, and what nsys exported by itself, which nobody has redacted."""
+        for number, path in enumerate(more, 2):
+            _moved(path, self.folder / f"profile-{number}{path.suffix}").chmod(0o600)
+        exports = list(self.folder.glob(f"{NAME}*"))
+        if exports and self.options.redact:
+            names = ", ".join(path.suffix for path in exports)
+            text = f"What nsys exported by itself ({names}) is not redacted and was removed; --no-redact keeps it."
+            done.notes.append(Note("export-removed", text))
+            for path in exports:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _convert(self, done: Recorded, scratch: Path) -> None:
         """In the temporary folder: SQLite needs file locks, and a network folder may have none."""
@@ -191,11 +215,20 @@ class Job:
         if done.report.suffix == ".qdstrm":
             imported = scratch / "profile.nsys-rep"
             import_stream(done.report, imported, tools, run, self.say)
-            done.report.unlink()
-            done.report = Path(shutil.move(imported, self.folder / imported.name))
+            stream, done.report = done.report, _moved(imported, self.folder / imported.name)
+            stream.unlink()
         made = scratch / "profile.sqlite"
         export_report(done.report, made, tools, run, self.say)
-        done.sqlite = Path(shutil.move(made, self.folder / made.name))
+        done.sqlite = _moved(made, self.folder / made.name)
+
+
+def _moved(source: Path, target: Path) -> Path:
+    """``target``, complete or absent: another file system may be full."""
+    try:
+        return Path(shutil.move(source, target))
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def through_shim(command: Sequence[str], environ: Mapping[str, str], file: Path) -> list[str]:
@@ -223,7 +256,9 @@ def _complaint(done: Recorded) -> str:
     if done.ended.stuck:
         return "did nothing for a long time instead of starting the program"
     lines = [line.strip() for line in done.said.splitlines() if line.strip() and not line.startswith("usage:")]
-    return lines[0] if lines else f"ended with code {done.ended.code} before it started the program"
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    narrow = f" ({free / 1e6:.0f} MB free in {tempfile.gettempdir()})" if free < ROOM else ""
+    return (lines[0] if lines else f"ended with code {done.ended.code} before it started the program") + narrow
 
 
 def _literal(path: Path) -> str:

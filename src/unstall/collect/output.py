@@ -26,7 +26,7 @@ RECORD = "run.json"
 LAUNCHER = re.compile(
     r"^(python[\d.]*t?|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|env|uv|time|nice|numactl|sh|bash)$"
 )
-OUR_FILES = frozenset({"profile.sqlite", "profile.nsys-rep", "profile.qdstrm", "report.html", RECORD})
+OUR_FILES = re.compile(rf"profile\.sqlite|profile(-\d+)?\.(nsys-rep|qdrep|qdstrm)|report\.html|{re.escape(RECORD)}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _refuse(final: Path, force: bool) -> None:
     names = {path.name for path in final.iterdir()}
     if not names:
         return
-    if not names <= OUR_FILES or RECORD not in names:
+    if not all(map(OUR_FILES.fullmatch, names)) or RECORD not in names:
         raise UsageError(str(final), "holds other files than a capture of ours", "Name another folder with --output")
     if not force:
         raise UsageError(str(final), "holds a capture already", "Name another folder, or replace it with --force")

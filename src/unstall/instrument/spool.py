@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,19 @@ class Part:
     def __init__(self, folder: str, pid: int) -> None:
         self.path = Path(folder) / f"{pid}.jsonl"
         self._file: int | None = None
+        self._failed = False
 
     def append(self, document: dict[str, Any]) -> None:
-        """Add one document, in one write."""
+        """Add one document, in one write. Where that cannot be, one line says so, and nothing more is written."""
+        if self._failed:
+            return
+        try:
+            self._append(document)
+        except OSError as error:
+            self._failed = True
+            sys.stderr.write(f"unstall: recording ends here: {error.strerror}. The program goes on without it.\n")
+
+    def _append(self, document: dict[str, Any]) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
