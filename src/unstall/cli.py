@@ -166,7 +166,9 @@ def run(
     graph_nodes: Annotated[
         bool, typer.Option("--graph-nodes", help="Every node of CUDA graphs; slows the program.")
     ] = False,
-    delay: Annotated[float, typer.Option("--delay", min=0, metavar="S", help="Seconds before capturing.")] = 0,
+    delay: Annotated[
+        float, typer.Option("--delay", min=0, metavar="S", help="Seconds before capturing; not with --steps.")
+    ] = 0,
     duration: Annotated[
         float, typer.Option("--duration", min=0, metavar="S", help="Seconds to capture; then the program is ended.")
     ] = 0,

@@ -57,6 +57,20 @@ HEARD = {
     "interrupted before the capture was complete: nothing was kept": (
         "캡처가 끝나기 전에 중단되어 아무것도 남기지 않았습니다"
     ),
+    "{signal}: the capture is being finished; once more gives it up": (
+        "{signal}: 캡처를 마무리하는 중입니다. 한 번 더 보내면 그만둡니다"
+    ),
+    "{signal}: the program was told to end; what was captured is kept.": (
+        "{signal}: 프로그램에 종료를 알렸습니다. 그때까지의 캡처는 남습니다."
+    ),
+    "--duration {seconds}: the time of capturing was over, and the program was told to end.": (
+        "--duration {seconds}: 캡처 시간이 끝나 프로그램에 종료를 알렸습니다."
+    ),
+    "the report was given up; the capture is kept: {file}": "보고를 그만두었습니다. 캡처는 남아 있습니다: {file}",
+    "nsys counts in whole seconds: {option} {seconds} became {whole}.": (
+        "nsys는 초를 정수로만 셉니다: {option} {seconds} → {whole}."
+    ),
+    "For nsys only, and of no effect here: {options}.": "nsys 전용이라 여기서는 효과가 없습니다: {options}.",
     "no capture was kept": "남긴 캡처가 없습니다",
     "captured by {collector} in {folder} ({size} MB): {files}": (
         "{collector} 수집기로 캡처, 폴더 {folder} ({size} MB): {files}"
