@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unstall.collect.output import RECORD, name_of, reserve, size_of
+from unstall.collect.output import RECORD, Place, name_of, reserve, size_of
 from unstall.collect.ranks import Rank, rank_of
 from unstall.errors import UsageError
 
@@ -87,6 +87,27 @@ def test_folder_with_anything_else_is_never_touched(tmp_path: Path, force: bool)
     with pytest.raises(UsageError, match="a file"):
         reserve(["x"], file, force=force, rank=None)
     assert (folder / "thesis.tex").read_text() == "dear"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_came_to_be_meanwhile_is_kept(tmp_path: Path, force: bool) -> None:
+    place = reserve(["x"], tmp_path / "out", force=force, rank=None)
+    (place.partial / "profile.sqlite").write_text("mine")
+    folder = capture(tmp_path / "out")
+    (folder / "thesis.tex").write_text("dear")
+    assert place.commit() == tmp_path / "out-2"
+    assert (tmp_path / "out-2/profile.sqlite").read_text() == "mine" and (folder / "thesis.tex").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "out-2"]
+
+
+def test_two_runs_of_the_same_second_are_two_captures(tmp_path: Path) -> None:
+    places = [reserve(["x"], tmp_path / "out", force=False, rank=None)]
+    (tmp_path / ".out.1.part").mkdir()
+    places.append(Place(tmp_path / "out", tmp_path / ".out.1.part"))
+    for number, place in enumerate(places):
+        (place.partial / "profile.sqlite").write_text(str(number))
+    assert [place.commit().name for place in places] == ["out", "out-2"]
+    assert (tmp_path / "out/profile.sqlite").read_text() == "0"
 
 
 def test_empty_folder_may_be_used(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def record(
         text = "Nothing was recorded: the program ended before --delay was over."
         return Made(ended, None, (Note("nothing-recorded", text),))
     if not output.exists():
-        text = "Nothing was recorded: no Python process of the program took the recorder in."
+        text = "Nothing was recorded: no Python process took the recorder in, or none lived long enough to be sampled."
         advice = "It records Python programs only; one that clears PYTHONPATH or is no Python program needs nsys."
         return Made(ended, None, (Note("nothing-recorded", f"{text} {advice}"),))
     return Made(ended, output, tuple(Note("builtin-incomplete", text) for text in said))

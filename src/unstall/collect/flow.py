@@ -309,6 +309,8 @@ def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequen
         )  # fmt: skip
         (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
         final = run.place.commit()
+        if final != run.place.final:
+            run.tell(Note("moved-aside", f"{run.place.final.name} has come to be meanwhile, and is kept."))
     except OSError as error:
         run.tell(Note("not-kept", f"The capture could not be written: {why_not(error)}."))
         return _nothing(run, found)

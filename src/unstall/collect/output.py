@@ -8,12 +8,14 @@ each inside: ``DIR/rank-3``.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from unstall.collect.ranks import Rank
@@ -31,19 +33,30 @@ OUR_FILES = re.compile(rf"profile\.sqlite|profile(-\d+)?\.(nsys-rep|qdrep|qdstrm
 
 @dataclass(frozen=True)
 class Place:
-    """``final`` does not exist until :meth:`commit`; ``partial`` is where to write until then."""
+    """``final`` does not exist until :meth:`commit`; ``partial`` is where to write until then. ``force``: replace what
+    is there."""
 
     final: Path
     partial: Path
+    force: bool = False
 
     def commit(self) -> Path:
-        """Make it appear, in one step. An older one that may be replaced is moved aside first and then removed."""
+        """Make it appear, in one step: where. An older one that may be replaced is moved aside first and then removed;
+        one that may not, since it was not there when we began, keeps its name, and ours gets a number."""
         aside = self.partial.with_suffix(".old")
-        if self.final.exists():
+        if self.force and self.final.is_dir() and _is_ours(self.final):
             self.final.replace(aside)
-        self.partial.replace(self.final)
+        for number in count(1):
+            target = self.final if number == 1 else self.final.with_name(f"{self.final.name}-{number}")
+            try:
+                self.partial.replace(target)  # an empty folder gives way, a full one does not
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+            else:
+                break
         shutil.rmtree(aside, ignore_errors=True)
-        return self.final
+        return target
 
     def discard(self) -> None:
         """Leave nothing behind, folders that we made and nobody used included."""
@@ -68,7 +81,7 @@ def reserve(command: Sequence[str], output: Path | None, *, force: bool, rank: R
     except OSError as error:
         why = f"the folder cannot be made ({(error.strerror or str(error)).lower()})"
         raise UsageError(str(final), why, "Name another with --output") from error
-    return Place(final, partial)
+    return Place(final, partial, force)
 
 
 def name_of(command: Sequence[str]) -> str:
@@ -110,15 +123,20 @@ def _since_launch() -> float:
         return time.time()
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a capture of ours and nothing besides."""
+    names = {path.name for path in folder.iterdir()}
+    return RECORD in names and all(map(OUR_FILES.fullmatch, names))
+
+
 def _refuse(final: Path, force: bool) -> None:
     if not final.exists():
         return
     if not final.is_dir():
         raise UsageError(str(final), "a file, and a capture is a folder", "Name another with --output")
-    names = {path.name for path in final.iterdir()}
-    if not names:
+    if not any(final.iterdir()):
         return
-    if not all(map(OUR_FILES.fullmatch, names)) or RECORD not in names:
+    if not _is_ours(final):
         raise UsageError(str(final), "holds other files than a capture of ours", "Name another folder with --output")
     if not force:
         raise UsageError(str(final), "holds a capture already", "Name another folder, or replace it with --force")
