@@ -19,7 +19,7 @@ ENDLESS = """
 import itertools, time, unstall
 for i in itertools.count():
     with unstall.step(i), unstall.annotate("work"):
-        time.sleep(0.005)
+        time.sleep(0.05 if i < 20 else 0.005)  # longer before the window than --duration
 """
 
 

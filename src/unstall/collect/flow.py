@@ -273,8 +273,9 @@ def _limit(run: Run, begin: float = 0.0) -> Limit | None:
     """When the program is to be ended: so many seconds after the capture began."""
     if not run.options.duration:
         return None
-    mark = str(Path(run.steps).with_name(OPENED_NAME)) if run.options.steps else ""
-    return Limit(run.options.duration, begin, mark)
+    if run.options.steps:
+        return Limit(run.options.duration, mark=str(Path(run.steps).with_name(OPENED_NAME)))
+    return Limit(run.options.duration, begin)
 
 
 def _ending(run: Run, ended: Ended) -> list[Note]:
