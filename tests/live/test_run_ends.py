@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,17 @@ def test_duration_counts_from_the_first_chosen_step_and_ends_the_program(tmp_pat
     assert "ended before step 100000" in done.stderr
     report = json.loads((tmp_path / "r.json").read_text())
     assert 0 < report["steps"][0]["count"] < 200 and report["steps"][0]["unprofiled_ns"] > 5_000_000
+
+
+def test_steps_that_were_not_reached_are_counted(tmp_path: Path, collector: str) -> None:
+    (tmp_path / "endless.py").write_text(f"print('first line', flush=True)\n{ENDLESS}")
+    options = ("--collector", collector, "--steps", "50000:50010")
+    process = running(tmp_path, sys.executable, "endless.py", options=options)
+    hit(process, "everybody", signal.SIGTERM, tmp_path)
+    _, err = process.communicate(timeout=PATIENT_SECONDS)
+    assert process.returncode == 143, err
+    assert re.search(r"Steps 50000:50010 were never captured: the program took \d+ steps", err), err
+    assert "no capture was kept" in err and "Nothing was recorded" not in err
 
 
 def test_delay_and_duration(tmp_path: Path, script: Path, collector: str) -> None:

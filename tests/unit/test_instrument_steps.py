@@ -28,6 +28,7 @@ class World:
         monkeypatch.setattr(steps, "perf_counter_ns", lambda: self.now)
         monkeypatch.setattr(steps, "synchronize", self.synchronize)
         monkeypatch.setattr(steps, "at_end", lambda function: None)
+        monkeypatch.setattr(steps, "on_sigterm", lambda function: None)
         monkeypatch.setattr(steps, "by_hand", False)
         monkeypatch.setattr(sink, "out", None)
         for verb in ("open", "close"):

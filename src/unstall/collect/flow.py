@@ -249,8 +249,10 @@ def _with_builtin(run: Run) -> Capture:
         limit=_limit(run, begin), on_start=run.interrupts.program_started,
     )  # fmt: skip
     logs = read(run.steps)
-    run.tell(*_for_nsys_only(run.options), *made.notes, *_ending(run, made.ended))
-    run.tell(*diagnose_capture.window_notes(logs, run.options))
+    run.tell(*_for_nsys_only(run.options), *_ending(run, made.ended))
+    window = diagnose_capture.window_notes(logs, run.options)
+    never = any(note.code == "range-never-hit" for note in window)  # says why nothing was recorded
+    run.tell(*(note for note in made.notes if not (never and note.code == "nothing-recorded")), *window)
     run.ranks = numbered(made.ended.ranks)
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)

@@ -47,6 +47,8 @@ class StepClock:
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
         at_end(self.finish)
+        if options.steps:
+            on_sigterm(self.finish)
 
     def _reset(self) -> None:
         self._log = StepLog(rank=rank(), pid=os.getpid())
@@ -123,7 +125,6 @@ class StepClock:
     def _open_window(self) -> None:
         self._timing = False
         synchronize()
-        on_sigterm(self.finish)
         self._log.opened = True
         self.save()  # now: a program that is killed inside the window has opened it
         try:
