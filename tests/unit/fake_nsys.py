@@ -22,6 +22,7 @@ case "$1" in
 --version) echo "NVIDIA Nsight Systems version {version}-abcdef"; exit 0;;
 status) printf 'CPU Profiling Environment (process-tree): {sampling}\\n'; exit 0;;
 export)
+  has slow-export && sleep 20
   has no-export && {{ echo "Exportation error: broken" >&2; exit 1; }}
   for a in "$@"; do case "$a" in --output=*) out=${{a#--output=}};; esac; last=$a; done
   has half-export && {{ head -c 50 /dev/zero > "$out"; exit 0; }}
@@ -54,7 +55,7 @@ printf '%s' '{report}' > "$out.nsys-rep"
 echo "Generated:"; echo "    $out.nsys-rep"
 exit $code
 """
-WRONG = ("no-export", "half-export", "crash", "agent", "hang", "no-report", "stream", "elsewhere", "exports", "repeats")
+WRONG = ("no-export", "half-export", "crash", "agent", "hang", "no-report", "stream", "elsewhere", "exports", "repeats", "slow-export")
 
 IMPORTER = """#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in -i) in=$2;; -o) out=$2;; esac; shift; done

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -146,6 +147,34 @@ def test_no_room_at_all_costs_the_capture_and_not_the_code(
     capture = run(monkeypatch, [sys.executable, "-c", code], collector=collector)
     assert capture.exit_code == 3 and capture.directory is None and "not-kept" in codes(capture)
     assert "no-report" not in codes(capture) and sorted(p.name for p in tmp_path.iterdir()) == ["tools"]
+
+
+FINISHING = """
+import signal, os, sys, threading
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import fake_nsys, unstall
+from unstall.collect import flow
+flow.find_nsys = lambda: [fake_nsys.tool(Path("tools").absolute(), wrong=sys.argv[2])]
+def say(line):
+    print(line, flush=True)
+    if sys.argv[3] in line or "once more" in line:
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGTERM]).start()
+done = unstall.collect(["sh", "-c", "exit 3"], unstall.CollectOptions(output=Path("out")), say=say)
+print(done.exit_code, *sorted(os.listdir("out")) if done.directory else "", sep=",")
+"""
+
+
+@pytest.mark.parametrize("wrong", ["slow-export", ""])
+def test_second_signal_gives_the_export_up_and_keeps_the_report(tmp_path: Path, wrong: str) -> None:
+    line = [sys.executable, "-c", FINISHING, str(Path(__file__).parent), wrong, "exporting" if wrong else "never said"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert ("SIGTERM: the capture is being finished; once more gives it up" in said) == bool(wrong)
+    assert any("was not exported: given up" in text for text in said) == bool(wrong)
+    assert said[-1] == ("3,profile.nsys-rep,run.json" if wrong else "3,profile.nsys-rep,profile.sqlite,run.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "tools"]
 
 
 def test_no_report_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from unstall.collect._builtin_merge import merge
 from unstall.collect.notes import Note, Say, silent, why_not
-from unstall.collect.process import Ended, Limit, nothing, supervise
+from unstall.collect.process import Ended, Interrupted, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
 from unstall.instrument import PARTS, Options
 from unstall.instrument.options import STEP_LOG_NAME
@@ -70,7 +70,7 @@ def record(
     output = folder / EXPORT_NAME
     try:
         said = merge(parts, output)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, Interrupted) as error:
         output.unlink(missing_ok=True)
         return Made(ended, None, (Note("not-kept", f"The capture could not be written: {why_not(error)}."),))
     if not output.exists() and time.perf_counter_ns() < int(environ.get("UNSTALL_BEGIN", 0)):

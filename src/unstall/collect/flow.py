@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from unstall.collect.notes import Note, Say, silent, why_not
 from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import RECORD, Place, reserve, size_of
-from unstall.collect.process import Ended, Interrupts, Limit
+from unstall.collect.process import Ended, Interrupted, Interrupts, Limit
 from unstall.collect.ranks import Rank, numbered, rank_of
 from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.instrument import PARTS, Options, environment
@@ -228,11 +228,13 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
     done = job.record()
     logs = read(run.steps)
     run.tell(*done.notes, *_ending(run, done.ended), *diagnose_capture.without_export(done, nsys, logs, run.options))
-    if done.sqlite is not None:
+
+    def look(sqlite: Path) -> None:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
-        run.tell(*diagnose_capture.examine(done.sqlite, done, nsys, run.options, gpu=gpu))
+        run.tell(*diagnose_capture.examine(sqlite, done, nsys, run.options, gpu=gpu))
+
     run.ranks, run.program = numbered(done.ended.ranks), {done.program: run.command[0]}
-    return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments)
+    return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments, look)
 
 
 def _with_builtin(run: Run) -> Capture:
@@ -297,13 +299,15 @@ def _ending(run: Run, ended: Ended) -> list[Note]:
     return notes
 
 
-def _finish(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str]) -> Capture:
-    """Redact, write what we know beside it, and let the folder appear."""
+def _finish(
+    run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str], look: Callable[[Path], object] = bool
+) -> Capture:
+    """Have a look at the export, redact it, write what we know beside it, and let the folder appear."""
     shutil.rmtree(run.folder / "steps", ignore_errors=True)
     shutil.rmtree(run.folder / "parts", ignore_errors=True)
     unprofiled, source = _unprofiled(run, logs)
     try:
-        found = _keep_report(run, _completed(run, found, unprofiled))
+        found = _keep_report(run, _completed(run, found, unprofiled, look))
         if found.sqlite is None and found.report is None:
             return _nothing(run, found)
         found = replace(
@@ -332,13 +336,14 @@ def _nothing(run: Run, found: Capture) -> Capture:
     return replace(found, sqlite=None, report=None, notes=tuple(run.notes))
 
 
-def _completed(run: Run, found: Capture, unprofiled: int | None) -> Capture:
+def _completed(run: Run, found: Capture, unprofiled: int | None, look: Callable[[Path], object]) -> Capture:
     """With an export that is whole and redacted, or without."""
     if found.sqlite is None:
         return found
     try:
+        look(found.sqlite)
         _complete(run, found.sqlite, unprofiled)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, Interrupted) as error:
         found.sqlite.unlink()
         left = "; the report is kept, and `unstall report` on it exports it" if found.report else ""
         run.tell(Note("not-kept", f"{found.sqlite.name} could not be written to its end: {why_not(error)}{left}."))

@@ -18,8 +18,10 @@ class Note:
     text: str
 
 
-def why_not(error: Exception) -> str:
+def why_not(error: BaseException) -> str:
     """Why a file could not be written, without its name."""
+    if isinstance(error, KeyboardInterrupt):
+        return "given up"
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
