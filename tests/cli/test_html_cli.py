@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unstall import cli, demo
-from unstall.collect.flow import Capture
+from unstall.collect import Capture
 from unstall.report.html import page
 
 Run = Callable[..., tuple[int, str, str]]

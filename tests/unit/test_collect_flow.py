@@ -16,7 +16,7 @@ import fake_nsys
 import pytest
 
 import unstall
-from unstall.collect import Capture, CollectOptions, builtin, flow
+from unstall.collect import Capture, CollectOptions, builtin, finish, flow
 from unstall.collect.machine import Machine
 from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.nsys.discover import Nsys
@@ -131,7 +131,7 @@ def test_no_room_for_the_clean_copy_leaves_no_unredacted_one(monkeypatch: pytest
     def no_room(path: Path) -> None:
         raise ProfileUnreadable(str(path), "damaged", "no") from sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(flow.redact, "clean_up", no_room)
+    monkeypatch.setattr(finish.redact, "clean_up", no_room)
     capture = run(monkeypatch, ["sh", "-c", "exit 3"])
     assert capture.exit_code == 3 and capture.directory is not None and "not-kept" in codes(capture)
     assert sorted(p.name for p in capture.directory.iterdir()) == ["profile.nsys-rep", "run.json"]

@@ -5,9 +5,10 @@
 
     ================= =============================================================================
     options           what can be asked, and how each version of nsys wants to be asked
-    flow              from a command to a folder with ``profile.sqlite`` and ``run.json``
+    flow, finish      from a command to a folder with ``profile.sqlite`` and ``run.json``
     nsys, builtin     the two collectors
     process, supervise  nothing of what we start outlives us; ``shim`` becomes the program
+    interrupts        signals before the program runs, and after it
     output, ranks     where it goes
     diagnose_capture  what is wrong with a capture, and what mends it
     redact, meta      what is taken out of an export, and what is added
@@ -19,9 +20,10 @@ Comes in: a command. Goes out: files, and what must be known of them. Standard l
 
 from __future__ import annotations
 
-from unstall.collect.flow import Capture, collect
+from unstall.collect.capture import Capture
+from unstall.collect.flow import collect
+from unstall.collect.interrupts import Interrupted, Interrupts
 from unstall.collect.notes import Note
 from unstall.collect.options import CollectOptions
-from unstall.collect.process import Interrupted, Interrupts
 
 __all__ = ["Capture", "CollectOptions", "Interrupted", "Interrupts", "Note", "collect"]

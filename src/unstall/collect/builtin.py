@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.collect._builtin_merge import merge
+from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, Say, silent, why_not
-from unstall.collect.process import Ended, Interrupted, Limit, nothing, supervise
+from unstall.collect.process import Ended, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
 from unstall.instrument import PARTS, Options
 from unstall.instrument.options import STEP_LOG_NAME

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Say
 from unstall.collect.options import CollectOptions
-from unstall.collect.process import Interrupted, supervise
+from unstall.collect.process import supervise
 from unstall.instrument import Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME

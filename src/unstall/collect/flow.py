@@ -6,101 +6,36 @@ holds ``profile.sqlite``, perhaps ``profile.nsys-rep``, and ``run.json``. The fo
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unstall._version import VERSION
-from unstall.collect import diagnose_capture, meta, redact
+from unstall.collect import diagnose_capture
 from unstall.collect.calibrate import calibrate
-from unstall.collect.machine import Machine, sampling_allowed
-from unstall.collect.notes import Note, Say, silent, why_not
+from unstall.collect.capture import Capture, Run
+from unstall.collect.finish import finish
+from unstall.collect.interrupts import Interrupts
+from unstall.collect.machine import sampling_allowed
+from unstall.collect.notes import Note, Say, silent
 from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
-from unstall.collect.output import RECORD, Place, reserve, size_of
-from unstall.collect.process import Ended, Interrupted, Interrupts, Limit
-from unstall.collect.ranks import Rank, numbered, rank_of
-from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
+from unstall.collect.output import reserve
+from unstall.collect.process import Ended, Limit
+from unstall.collect.ranks import numbered, rank_of
+from unstall.errors import CollectionFailed, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
-from unstall.instrument.options import OPENED_NAME, STEP_LOG_NAME
+from unstall.instrument.options import OPENED_NAME
 from unstall.instrument.sink import pip_nvtx_version, pip_records
-from unstall.instrument.steplog import StepLog, main_log, read
+from unstall.instrument.steplog import read
 from unstall.nsys.discover import Nsys, find_nsys
 
 MARGIN = 0.3  # seconds between what we see and when nsys begins to count
 DOCTOR = "`unstall doctor` says what is missing and what brings it"
-
-
-@dataclass(frozen=True)
-class Capture:
-    """What a run left.
-
-    Attributes:
-        exit_code: the program's own, shell style (128 + signal).
-        directory: the folder of the capture; ``None`` when nothing could be captured.
-        sqlite: the export in it; ``None`` when there is only a report that could not be exported.
-        report: the ``.nsys-rep`` in it, where it was kept.
-        collector: ``nsys`` or ``builtin``; ``version`` of it.
-        notes: everything the user must know.
-        unprofiled_ns: step time without the profiler; ``unprofiled_source`` says where from.
-        seconds: wall time of the program and the profiler.
-        size_bytes: of all files in the folder.
-        signals: that reached us meanwhile, by name.
-        rank: number of this process in a job of many.
-    """
-
-    exit_code: int
-    directory: Path | None = None
-    sqlite: Path | None = None
-    report: Path | None = None
-    collector: str = "nsys"
-    version: str = ""
-    notes: tuple[Note, ...] = ()
-    unprofiled_ns: int | None = None
-    unprofiled_source: str = ""
-    seconds: float = 0.0
-    size_bytes: int = 0
-    signals: tuple[str, ...] = ()
-    rank: int | None = None
-
-
-@dataclass
-class Run:
-    """One run under way."""
-
-    command: list[str]
-    environ: Mapping[str, str]
-    options: CollectOptions
-    place: Place
-    rank: Rank | None
-    say: Say
-    interrupts: Interrupts
-    machine: Machine = field(default_factory=Machine)
-    notes: list[Note] = field(default_factory=list)
-    calibrated: list[StepLog] = field(default_factory=list)
-    ranks: dict[int, str] = field(default_factory=dict)  # processes, where the program is several ranks
-    program: dict[int, str] = field(default_factory=dict)  # its process
-
-    @property
-    def folder(self) -> Path:
-        return self.place.partial
-
-    @property
-    def steps(self) -> str:
-        """Where the program leaves its step log."""
-        return str(self.folder / "steps" / STEP_LOG_NAME)
-
-    def tell(self, *notes: Note) -> None:
-        """Keep notes and show them."""
-        for note in notes:
-            self.notes.append(note)
-            self.say(note.text)
 
 
 def collect(
@@ -234,7 +169,7 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
         run.tell(*diagnose_capture.examine(sqlite, done, nsys, run.options, gpu=gpu))
 
     run.ranks, run.program = numbered(done.ended.ranks), {done.program: run.command[0]}
-    return _finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments, look)
+    return finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments, look)
 
 
 def _with_builtin(run: Run) -> Capture:
@@ -258,7 +193,7 @@ def _with_builtin(run: Run) -> Capture:
     run.ranks = numbered(made.ended.ranks)
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
-    return _finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
+    return finish(run, replace(found, seconds=time.monotonic() - start), logs, [])
 
 
 def _inside(run: Run, window: str) -> Options:
@@ -297,125 +232,6 @@ def _ending(run: Run, ended: Ended) -> list[Note]:
         text = f"The program left processes running ({', '.join(ended.left)}); they were ended with the capture."
         notes.append(Note("left-behind", text))
     return notes
-
-
-def _finish(
-    run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str], look: Callable[[Path], object] = bool
-) -> Capture:
-    """Have a look at the export, redact it, write what we know beside it, and let the folder appear."""
-    shutil.rmtree(run.folder / "steps", ignore_errors=True)
-    shutil.rmtree(run.folder / "parts", ignore_errors=True)
-    unprofiled, source = _unprofiled(run, logs)
-    try:
-        found = _keep_report(run, _completed(run, found, unprofiled, look))
-        if found.sqlite is None and found.report is None:
-            return _nothing(run, found)
-        found = replace(
-            found, notes=tuple(run.notes), unprofiled_ns=unprofiled, unprofiled_source=source,
-            rank=run.rank.number if run.rank else None,
-        )  # fmt: skip
-        (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
-        final = run.place.commit()
-        if final != run.place.final:
-            run.tell(Note("moved-aside", f"{run.place.final.name} has come to be meanwhile, and is kept."))
-    except OSError as error:
-        run.tell(Note("not-kept", f"The capture could not be written: {why_not(error)}."))
-        return _nothing(run, found)
-    return replace(
-        found,
-        directory=final,
-        sqlite=found.sqlite and final / found.sqlite.name,
-        report=found.report and final / found.report.name,
-        size_bytes=size_of(final),
-    )
-
-
-def _nothing(run: Run, found: Capture) -> Capture:
-    """The program has run, and nothing of the capture is left."""
-    run.place.discard()
-    return replace(found, sqlite=None, report=None, notes=tuple(run.notes))
-
-
-def _completed(run: Run, found: Capture, unprofiled: int | None, look: Callable[[Path], object]) -> Capture:
-    """With an export that is whole and redacted, or without."""
-    if found.sqlite is None:
-        return found
-    try:
-        look(found.sqlite)
-        _complete(run, found.sqlite, unprofiled)
-    except (OSError, sqlite3.Error, Interrupted) as error:
-        found.sqlite.unlink()
-        left = "; the report is kept, and `unstall report` on it exports it" if found.report else ""
-        run.tell(Note("not-kept", f"{found.sqlite.name} could not be written to its end: {why_not(error)}{left}."))
-        return replace(found, sqlite=None)
-    return found
-
-
-def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
-    facts = {"unprofiled_ns": str(unprofiled)} if unprofiled else {}
-    if run.rank is not None and not run.ranks:
-        facts["rank"] = str(run.rank.number)
-    meta.write(sqlite, facts)
-    meta.name_processes(sqlite, run.ranks, run.program)
-    if not run.options.redact:
-        return
-    try:
-        redact.clean_up(sqlite)
-    except ProfileUnreadable as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError):  # no room for the clean copy
-            raise error.__cause__ from None
-        text = f"{sqlite.name} {error.why.removeprefix('the copy ')}. {error.hint}: `unstall redact` refuses it too."
-        run.tell(Note("not-redacted", text))
-
-
-def _keep_report(run: Run, found: Capture) -> Capture:
-    """The report cannot be redacted: keep it for its owner's eyes, and say what is in it."""
-    if found.report is None:
-        return found
-    if found.sqlite is not None and not run.options.keep_report:
-        for each in run.folder.glob(f"{found.report.stem}*{found.report.suffix}"):
-            each.unlink()
-        return replace(found, report=None)
-    found.report.chmod(0o600)
-    names = redact.secret_names(run.environ)
-    secrets = f", {len(names)} of them secrets by their names ({', '.join(names[:3])} …)" if names else ""
-    text = f"{found.report.name} cannot be redacted: it holds all environment variables of the program{secrets}"
-    run.tell(Note("report-holds-environment", f"{text}, its command line and the host's name. Share the .sqlite."))
-    return found
-
-
-def _unprofiled(run: Run, logs: Sequence[StepLog]) -> tuple[int | None, str]:
-    """The step time without the profiler, from this very run where it has one (hosts vary from run to run)."""
-    before = logs if run.options.steps else []  # a run that is captured as a whole holds no unprofiled step
-    for source, some in (("before the captured steps", before), ("calibration", run.calibrated)):
-        log = main_log(some)
-        value = log.unprofiled_ns() if log else None
-        if value:
-            return value, source
-    return None, ""
-
-
-def _record(run: Run, found: Capture, logs: Sequence[StepLog], arguments: Sequence[str]) -> dict[str, object]:
-    options = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(run.options).items()}
-    return {
-        "schema_version": 1,
-        "unstall_version": VERSION,
-        "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": redact.redact_command(run.command, run.environ),
-        "collector": found.collector,
-        "collector_version": found.version,
-        "arguments": list(arguments),
-        "options": {**options, "output": None, "nsys_args": redact.redact_command(run.options.nsys_args, run.environ)},
-        "exit_code": found.exit_code,
-        "signals": list(found.signals),
-        "seconds": round(found.seconds, 3),
-        "rank": found.rank,
-        "unprofiled_ns": found.unprofiled_ns,
-        "unprofiled_source": found.unprofiled_source,
-        "step_logs": [asdict(log) for log in logs],
-        "calibration": [asdict(log) for log in run.calibrated],
-        "notes": [asdict(note) for note in found.notes],
-    }
 
 
 def _checked(command: Sequence[str], environ: Mapping[str, str], options: CollectOptions) -> list[str]:

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, Say, why_not
 from unstall.collect.options import CollectOptions, profile_arguments, without_refused
-from unstall.collect.process import Ended, Interrupted, Limit, as_it_was, nothing, run_quietly, supervise
+from unstall.collect.process import Ended, Limit, as_it_was, nothing, run_quietly, supervise
 from unstall.errors import CollectionFailed, ProfileUnreadable
 from unstall.nsys.convert import export_report, import_stream, is_unfinished
 from unstall.nsys.discover import Nsys

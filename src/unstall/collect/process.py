@@ -5,7 +5,7 @@ our own between us and the command, see ``supervise.py``; here is our end of the
 
 First Ctrl-C: the program gets what a terminal would send it, and whatever was captured is kept; the second sends it
 SIGTERM, the third SIGKILL. SIGTERM and SIGHUP to us: SIGTERM to the program, SIGKILL after a grace time. Before and
-after the program runs, :class:`Interrupts` has them.
+after the program runs, :mod:`unstall.collect.interrupts` has them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from unstall.collect.notes import Say
 from unstall.collect.ranks import VARIABLES, called, rank_of
 
 SCRIPT = Path(__file__).with_name("supervise.py")
@@ -236,54 +235,6 @@ def _forwarding(control: int, watched: Watched) -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal came and nothing is worth finishing; ``code`` is the exit code that says so."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.code = 128 + number
-
-
-class Interrupts:
-    """What signals mean while no program runs. Until one has run they end everything at once. Afterwards there is a
-    capture to finish: the first is only said, the next gives up what is being done (:class:`Interrupted`)."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._finishing = False
-        self._count = 0
-
-    def over(self) -> None:
-        """From now on they do nothing: what was begun is being put away."""
-        self._count = -1
-
-    def program_started(self) -> None:
-        """From now on there is something to keep."""
-        self._finishing = True
-
-    @contextlib.contextmanager
-    def handled(self) -> Iterator[None]:
-        """While it runs. Signals that are ignored stay ignored."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        kept = {n: signal.signal(n, self._take) for n in STAGES if signal.getsignal(n) is not signal.SIG_IGN}
-        try:
-            yield
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
-
-    def _take(self, number: int, _: FrameType | None) -> None:
-        if self._count < 0:
-            return
-        self._count += 1
-        if not self._finishing or self._count > 1:
-            raise Interrupted(number)
-        text = f"{signal.Signals(number).name}: the capture is being finished; once more gives it up"
-        threading.Thread(target=self._say, args=[text]).start()  # a handler that prints may have interrupted a print
 
 
 def nothing() -> None:
