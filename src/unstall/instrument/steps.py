@@ -59,6 +59,7 @@ class StepClock:
         self._block_from = 0  # sample that the block begins with
         self._block = BLOCK
         self._timing = True
+        self._finished = False
         first = self.options.steps[0] if self.options.steps else NEVER
         self._border = min(WARMUP, first // 2)
 
@@ -164,7 +165,10 @@ class StepClock:
         write(self._log, self.options.step_log)
 
     def finish(self) -> None:
-        """End of the process: close what is open, write the log."""
+        """End of the process, or of a block of it, whose folder is gone then: close what is open, write the log."""
+        if self._finished:
+            return
+        self._finished = True
         if self._log.opened:
             self._close_window()
         self.save()
