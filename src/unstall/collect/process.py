@@ -137,7 +137,7 @@ def supervise(
     status_r, status_w = os.pipe()
     watched = Watched(on_event=on_event)
     with open(status_r, encoding="utf-8") as status, contextlib.ExitStack() as stack:  # noqa: PTH123 (a descriptor)
-        with _closing(control_r, status_w):
+        with _closing(control_r, status_w), _held_back():
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(SCRIPT), str(control_r), str(status_w)],
                 env={**environ, MARK: mark},
@@ -244,6 +244,16 @@ def nothing() -> None:
 def as_it_was(environ: Mapping[str, str], *names: str) -> dict[str, str | None]:
     """These variables, null for unset. Python sets ``LC_CTYPE`` at its start where the locale is ``C``."""
     return {name: environ.get(name) for name in names}
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """What is started meanwhile has these signals blocked until it says otherwise: it has no handlers yet."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STAGES)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -113,6 +113,7 @@ class Supervisor:
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._signalled)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)  # our parent blocked them until now
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         prctl(PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0)
