@@ -16,9 +16,11 @@ from ranks_job import Job
 
 import unstall
 from unstall.errors import ProfileUnreadable, UsageError
+from unstall.model import ProfileFacts, Process, Report
 from unstall.ranks import numbers, places
 from unstall.ranks.pool import Pool, default_workers
-from unstall.ranks.summary import FileSummary, RankSummary
+from unstall.ranks.summary import FileSummary, RankSummary, named
+from unstall.testing import TraceBuilder, ms
 
 PATIENT = 60
 
@@ -134,6 +136,69 @@ def test_several_processes_of_one_capture_are_ranks_by_device() -> None:
     found, _, said = numbers.assign([read("node.sqlite", None, None, devices=True)])
     assert [(n.rank, n.summary.device, n.source) for n in found] == [(0, 0, "process"), (1, 1, "process")]
     assert "rank-by-process" in {w.code for w in said}
+
+
+def called(name: str, *ranks: int | None, stored: int | None = None) -> FileSummary:
+    rows = [RankSummary(rank=stored, called=r, device=1 - i, process=i) for i, r in enumerate(ranks)]
+    return FileSummary(file=name, ranks=rows)
+
+
+def test_names_of_processes_tell_after_environment_and_file_name() -> None:
+    files = [called("a.sqlite", 7, stored=1), called("rank_2.sqlite", 8), called("c.sqlite", 5), called("d.sqlite", 6)]
+    found, failed, said = numbers.assign(files)
+    assert [(n.rank, n.source) for n in found] == [
+        (1, "capture"), (2, "file name"), (5, "process name"), (6, "process name"),
+    ]  # fmt: skip
+    assert not failed and not said
+    found, _, said = numbers.assign([called("x.sqlite", 3), called("other.sqlite", 3)])
+    assert [n.source for n in found] == ["file order"] * 2, "a name that all have tells none of them"
+    assert [w.code for w in said] == ["rank-unknown"]
+
+
+def test_processes_of_one_capture_are_ranks_by_their_names(tmp_path: Path) -> None:
+    files = [called("node-0/p.sqlite", 1, 0, stored=0), called("node-1/p.sqlite", 3, 2, stored=1)]
+    found, failed, said = numbers.assign(files)
+    assert [(n.rank, n.summary.process, n.source) for n in found] == [
+        (0, 1, "process name"), (1, 0, "process name"), (2, 1, "process name"), (3, 0, "process name"),
+    ]  # fmt: skip
+    assert not failed and not said, "the node's own number is in its environment, and nobody's rank"
+    half, _, said = numbers.assign([called("p.sqlite", 1, None)])
+    assert [n.source for n in half] == ["process"] * 2 and [w.code for w in said] == ["rank-by-process"]
+
+
+def test_a_trace_whose_processes_hold_their_rank(tmp_path: Path) -> None:
+    trace = TraceBuilder(pid=100, trace=("nvtx",), gpu="")
+    for pid, name in ((700, "train.py rank 5"), (600, "python3 [local rank 0, rank=4]")):
+        trace.process(pid, name)
+        for i in range(12):
+            trace.range(f"step_{i}", i * ms(20), i * ms(20) + ms(19), tid=trace.thread(pid))
+    report = unstall.ranks([str(trace.write(tmp_path / "node.sqlite"))], cache=False)
+    assert report.ranks
+    assert [(r.rank, r.process, r.rank_from) for r in report.ranks.ranks] == [
+        (4, 600, "process name"), (5, 700, "process name"),
+    ]  # fmt: skip
+    assert "rank-by-process" not in {w.code for w in report.warnings}
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "rank"),
+    [
+        ("train.py rank 3", "train.py", 3),
+        ("rank 12: python", ": python", 12),
+        ("python [rank=2]", "python []", 2),
+        ("worker_rank_7", "worker_", 7),
+        ("train.py local_rank 1", "train.py local_rank 1", None),
+        ("node rank 1", "node rank 1", None),
+        ("tune --lora-rank 16", "tune --lora-rank 16", None),
+        ("lowrank8", "lowrank8", None),
+        ("crank 3", "crank 3", None),
+        ("python3", "python3", None),
+    ],
+)
+def test_ranks_in_names_of_processes(name: str, program: str, rank: int | None) -> None:
+    facts = ProfileFacts(path="", producer="", producer_version="", schema_version="", duration_ns=None)
+    facts.processes = [Process(process=1, name=name)]
+    assert named(Report(profile=facts), 1) == (program, rank)
 
 
 def test_a_placeholder_that_was_never_filled_is_said() -> None:

@@ -23,7 +23,7 @@ from unstall.analyze.intervals import Ints
 from unstall.analyze.project import attribute
 from unstall.model import Analysis, Profile, Report, StepTable, pid_of
 from unstall.ranks import collectives
-from unstall.ranks.summary import LONGEST_TEXT, Phase, RankSummary, packed
+from unstall.ranks.summary import LONGEST_TEXT, Phase, RankSummary, named, packed
 
 MOST_STEPS = 256
 """Steps kept of a rank; with eight categories 20 kB, and as wide as a heat map can be read."""
@@ -54,7 +54,8 @@ def without_steps(analysis: Analysis, report: Report) -> list[RankSummary]:
     made = []
     zero, keys = np.array([np.iinfo(np.int64).min // 2]), np.array([0])
     for process in analysis.ops.filter(pl.col("kind") == "communication")["process"].unique().sort().to_list():
-        row = RankSummary(rank=report.profile.rank, process=pid_of(process))
+        program, called = named(report, pid_of(process))
+        row = RankSummary(rank=report.profile.rank, called=called, program=program, process=pid_of(process))
         row.device, row.gpu = _device(analysis, process)
         own = analysis.ops.filter(pl.col("process") == process)
         first = int(own["start"].min())  # type: ignore[arg-type]

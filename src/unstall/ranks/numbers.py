@@ -6,15 +6,17 @@ captures that came twice.
 1. The launcher's environment that the capture stores (``RANK`` …), where no two files claim the same.
 2. The file's name: ``rank_3``, ``profile_rank3``, ``rank-3/profile``; else the one number in which the names differ
    (``job812.task3``, ``report.3``), as ``%q{SLURM_PROCID}`` leaves it.
-3. Several processes in one capture: by GPU, then by process, counted on from file to file.
-4. What is left gets the free numbers in natural order of the names, and a warning says so.
+3. The name of its process, which some launchers change (``python rank 3``), where no two claim the same.
+4. Several processes in one capture: environment and file are the same for all, so their names come first; else by GPU,
+   then by process, counted on from file to file.
+5. What is left gets the free numbers in natural order of the names, and a warning says so.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePath
@@ -30,7 +32,8 @@ LITERAL = re.compile(r"%q\{[^}]*\}|%[hpn]\b")
 
 @dataclass(frozen=True)
 class Numbered:
-    """One rank, and where its number is from: ``capture``, ``file name``, ``process`` or ``file order``."""
+    """One rank, and where its number is from: ``capture``, ``file name``, ``process name``, ``process`` or
+    ``file order``."""
 
     rank: int
     source: str
@@ -43,10 +46,12 @@ def assign(files: Sequence[FileSummary]) -> tuple[list[Numbered], list[FailedRan
     good = sorted((f for f in files if not f.error), key=lambda f: natural(f.file))
     named = from_names([f.file for f in sorted(files, key=lambda f: natural(f.file))])
     failed = [FailedRank(file=f.file, reason=_reason(f), rank=named.get(f.file)) for f in files if f.error]
-    single = [f for f in good if len(f.ranks) == 1 or f.ranks[0].rank is not None]
+    called = [f for f in good if len(f.ranks) > 1 and _telling(f.ranks)]
+    single = [f for f in good if f not in called and (len(f.ranks) == 1 or f.ranks[0].rank is not None)]
     warnings = list(_literals(good))
-    numbered = _single(single, named, warnings)
-    numbered += _many([f for f in good if f not in single], {n.rank for n in numbered}, warnings)
+    numbered = [Numbered(r.called, "process name", f, r) for f in called for r in f.ranks if r.called is not None]
+    numbered += _single(single, named, warnings)
+    numbered += _many([f for f in good if f not in called + single], {n.rank for n in numbered}, warnings)
     kept, doubles = _once(numbered)
     return kept, sorted([*failed, *doubles], key=lambda f: natural(f.file)), warnings
 
@@ -70,7 +75,13 @@ def _varying(names: Sequence[str]) -> dict[str, int]:
     return dict(zip(names, telling[0], strict=True)) if len(telling) == 1 and not others else {}
 
 
-def _distinct(found: dict[str, int]) -> bool:
+def _telling(ranks: Sequence[RankSummary]) -> bool:
+    """Whether each process of a capture is called after a rank of its own."""
+    called = {r.called for r in ranks}
+    return len(called) == len(ranks) and None not in called
+
+
+def _distinct(found: Mapping[str, int]) -> bool:
     return len(set(found.values())) == len(found)
 
 
@@ -83,25 +94,28 @@ def _single(files: list[FileSummary], named: dict[str, int], warnings: list[Warn
         warnings.append(Warning_(code="rank-environment-repeats", text=text))
         stored = {}
     warnings += _contradictions(stored, names)
-    return [*_told(files, stored, names), *_in_order(files, stored, names, warnings)]
+    sources = {"capture": stored, "file name": names, "process name": _called(files, {**names, **stored})}
+    told = list(_told(files, sources))
+    return [*told, *_in_order([f for f in files if not any(f.file in s for s in sources.values())], told, warnings)]
 
 
-def _told(files: list[FileSummary], stored: dict[str, int], names: dict[str, int]) -> list[Numbered]:
-    out = []
+def _called(files: list[FileSummary], known: Mapping[str, int]) -> dict[str, int]:
+    """File → the rank that its process is called after, of those that nothing else tells."""
+    found = {f.file: r for f in files if f.file not in known and (r := f.ranks[0].called) is not None}
+    return found if _distinct(found) and not {*found.values()} & {*known.values()} else {}
+
+
+def _told(files: list[FileSummary], sources: Mapping[str, Mapping[str, int]]) -> Iterator[Numbered]:
+    """Each by the first source that tells."""
     for file in files:
-        if file.file in stored:
-            out.append(Numbered(stored[file.file], "capture", file, file.ranks[0]))
-        elif file.file in names:
-            out.append(Numbered(names[file.file], "file name", file, file.ranks[0]))
-    return out
+        source = next((name for name, told in sources.items() if file.file in told), "")
+        if source:
+            yield Numbered(sources[source][file.file], source, file, file.ranks[0])
 
 
-def _in_order(
-    files: list[FileSummary], stored: dict[str, int], names: dict[str, int], warnings: list[Warning_]
-) -> list[Numbered]:
-    left = [f for f in files if f.file not in stored and f.file not in names]
-    free = _free({*stored.values(), *names.values()})
-    if left and len(files) > 1:
+def _in_order(left: list[FileSummary], told: list[Numbered], warnings: list[Warning_]) -> list[Numbered]:
+    free = _free({n.rank for n in told})
+    if left and len(left) + len(told) > 1:
         shown = ", ".join(PurePath(f.file).name for f in left[:3])
         text = f"Neither the capture nor its name tells the rank of {len(left)} files ({shown}): numbered in order."
         warnings.append(Warning_(code="rank-unknown", text=text))
@@ -134,7 +148,8 @@ def _once(numbered: list[Numbered]) -> tuple[list[Numbered], list[FailedRank]]:
     for item in sorted(numbered, key=lambda n: natural(n.file.file)):
         first = kept.setdefault(item.rank, item)
         if first is not item:
-            why = f"says that it is rank {item.rank}, and so does {first.file.file}: left out"
+            other = first.file.file if first.file is not item.file else f"process {first.summary.process} of it"
+            why = f"says that it is rank {item.rank}, and so does {other}: left out"
             doubles.append(FailedRank(file=item.file.file, reason=why, rank=item.rank))
     return sorted(kept.values(), key=lambda n: n.rank), doubles
 

@@ -9,6 +9,7 @@ Made in a worker, which forgets everything else; merged by :mod:`unstall.ranks.m
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ MOST_RANKS = 64
 MOST_FINDINGS = 8
 MOST_WARNINGS = 16
 LONGEST_TEXT = 300  # letters of a name or title kept: names of thousands of letters are no identification
+
+RANK_NAMED = re.compile(
+    r"(?i)(?<![a-z])(?P<other>(?:local|node|group|lora|low)[ ._-]*)?rank[ ._:=#-]*(?P<rank>\d{1,7})(?!\d)"
+)
+"""A rank in a process's name; the numbers of other things that are called ranks are not one."""
 
 
 class Numbers(msgspec.Struct, frozen=True, array_like=True):
@@ -80,6 +86,8 @@ class RankSummary(msgspec.Struct, kw_only=True):
     """One process of one capture."""
 
     rank: int | None = None  # as the capture says
+    called: int | None = None  # rank in the process's name
+    program: str = ""  # that name without it
     process: int | None = None
     device: int | None = None
     gpu: str = ""
@@ -188,13 +196,16 @@ def _told(report: Report, index: int) -> RankSummary:
     steps = report.steps[index]
     shown = next((b for b in report.breakdown if b.process == steps.process), None)
     mine = [f for f in report.findings if f.main and (f.where.process in (None, steps.process) or index == 0)]
+    program, called = named(report, steps.process)
     return RankSummary(
         rank=report.profile.rank,
+        called=called,
+        program=program,
         process=steps.process,
         source=steps.source[:LONGEST_TEXT],
         steps=steps.count,
         warmup=steps.warmup,
-        median_ns=steps.period_ns.median,
+        median_ns=steps.step_ns,
         operations=steps.kernels_per_step,
         breakdown=shown,
         findings=[
@@ -205,6 +216,15 @@ def _told(report: Report, index: int) -> RankSummary:
             for f in mine[:MOST_FINDINGS]
         ],
     )  # fmt: skip
+
+
+def named(report: Report, process: int | None) -> tuple[str, int | None]:
+    """What a process is called, and the rank that this says: ``train.py rank 3`` → ``train.py``, 3."""
+    name = next((p.name for p in report.profile.processes if p.process == process), "")
+    told = [m for m in RANK_NAMED.finditer(name) if not m["other"]]
+    if not told:
+        return name[:LONGEST_TEXT], None
+    return f"{name[: told[-1].start()]}{name[told[-1].end() :]}".strip()[:LONGEST_TEXT], int(told[-1]["rank"])
 
 
 def _nothing(report: Report) -> str:
