@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from runs import LOOP, PATIENT_SECONDS, UNSTALL, environment, no_nsys, unstall
 
+from unstall.ranks import ranks as merged
+
 pytestmark = pytest.mark.live
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -42,6 +44,13 @@ def ranges(report: Path) -> set[str]:
     return {r["name"] for r in json.loads(report.read_text())["ranges"]} & {"on_0", "on_1"}
 
 
+def together(folder: Path) -> list[tuple[int, str]]:
+    """Ranks as the command that was named finds them, and where their numbers are from."""
+    report = merged([str(folder / "out")], workers=1, cache=False).ranks
+    assert report and not report.failed and not report.missing
+    return [(r.rank, r.rank_from) for r in report.ranks]
+
+
 @needs_torch
 def test_ranks_that_are_wrapped_have_a_capture_each(tmp_path: Path, collector: str) -> None:
     (tmp_path / "train.py").write_text(GLOO)
@@ -57,6 +66,10 @@ def test_ranks_that_are_wrapped_have_a_capture_each(tmp_path: Path, collector: s
         assert json.loads((tmp_path / f"out/rank-{rank}/run.json").read_text())["rank"] == rank
         assert f"unstall rank {rank}: exit code 0 is the program's own" in done.stderr
     assert not (tmp_path / "r.json").exists()
+    assert [line for line in done.stderr.splitlines() if "unstall ranks" in line] == [
+        "unstall rank 0: when all ranks have ended, side by side: unstall ranks out"
+    ]
+    assert together(tmp_path) == [(0, "capture"), (1, "capture")]
 
 
 @needs_torch
@@ -69,6 +82,18 @@ def test_launcher_that_is_wrapped_has_one_capture_with_its_ranks_named(tmp_path:
     assert {"train.py rank 0", "train.py rank 1"} <= {p["name"] for p in report["profile"]["processes"]}
     assert ranges(tmp_path / "r-rank-1.json") == {"on_0", "on_1"}
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["rank-1"]
+    assert together(tmp_path) == [(0, "process name"), (1, "process name")]
+
+
+@needs_torch
+def test_run_names_the_command_that_shows_its_ranks(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(GLOO)
+    words = ("run", "--collector", "builtin", "--output", "out", "--", *TORCHRUN, "train.py")
+    done = unstall(*words, cwd=tmp_path, OMP_NUM_THREADS="1")
+    *_, told, last = done.stderr.splitlines()
+    assert told == "unstall: 2 ranks are in it, side by side: unstall ranks out"
+    assert last.startswith("unstall: exit code 0 is the program's own"), done.stderr
+    assert together(tmp_path) == [(0, "process name"), (1, "process name")]
 
 
 def test_ranks_of_slurm_at_the_same_time(tmp_path: Path) -> None:

@@ -82,6 +82,15 @@ def test_capture_that_cannot_be_cleaned_is_kept_and_said(monkeypatch: pytest.Mon
     assert capture.sqlite is not None and "not-redacted" in codes(capture)
 
 
+def test_launcher_whose_tasks_are_elsewhere_is_said_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("srun").write_text("#!/bin/sh\nexit 0\n")
+    Path("srun").chmod(0o755)
+    said: list[str] = []
+    capture = run(monkeypatch, [str(Path("srun").absolute()), "python"], said=said)
+    assert "launcher-elsewhere" in codes(capture) and said[0].startswith("srun has its tasks started by SLURM")
+    assert "launcher-elsewhere" not in codes(run(monkeypatch, ["true"], output=Path("other")))
+
+
 def test_stream_is_imported_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     capture = run(monkeypatch, ["true"], wrong="stream", said=said)

@@ -36,6 +36,7 @@ class Capture:
         size_bytes: of all files in the folder.
         signals: that reached us meanwhile, by name.
         rank: number of this process in a job of many.
+        ranks: numbers of the processes in it, where a launcher ran inside and started several.
     """
 
     exit_code: int
@@ -51,6 +52,7 @@ class Capture:
     size_bytes: int = 0
     signals: tuple[str, ...] = ()
     rank: int | None = None
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Run:
     machine: Machine = field(default_factory=Machine)
     notes: list[Note] = field(default_factory=list)
     calibrated: list[StepLog] = field(default_factory=list)
-    ranks: dict[int, str] = field(default_factory=dict)  # processes, where the program is several ranks
+    ranks: dict[int, tuple[str, int]] = field(default_factory=dict)  # names, ranks where the program is several ranks
     program: dict[int, str] = field(default_factory=dict)  # its process
 
     @property

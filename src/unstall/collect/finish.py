@@ -21,6 +21,7 @@ from unstall.collect.capture import Capture, Run
 from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, why_not
 from unstall.collect.output import RECORD, size_of
+from unstall.collect.ranks import named
 from unstall.errors import ProfileUnreadable
 from unstall.instrument.steplog import StepLog, main_log
 
@@ -38,7 +39,7 @@ def finish(
             return _nothing(run, found)
         found = replace(
             found, notes=tuple(run.notes), unprofiled_ns=unprofiled, unprofiled_source=source,
-            rank=run.rank.number if run.rank else None,
+            rank=run.rank.number if run.rank else None, ranks=tuple(sorted({rank for _, rank in run.ranks.values()})),
         )  # fmt: skip
         (run.folder / RECORD).write_text(json.dumps(_record(run, found, logs, arguments), indent=1) + "\n")
         final = run.place.commit()
@@ -82,7 +83,7 @@ def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
     if run.rank is not None and not run.ranks:
         facts["rank"] = str(run.rank.number)
     meta.write(sqlite, facts)
-    meta.name_processes(sqlite, run.ranks, run.program)
+    meta.name_processes(sqlite, named(run.ranks), run.program)
     if not run.options.redact:
         return
     try:

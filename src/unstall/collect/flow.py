@@ -25,7 +25,7 @@ from unstall.collect.nsys import Job, Recorded
 from unstall.collect.options import CollectOptions
 from unstall.collect.output import reserve
 from unstall.collect.process import Ended, Limit
-from unstall.collect.ranks import numbered, rank_of
+from unstall.collect.ranks import rank_of, several
 from unstall.errors import CollectionFailed, UsageError
 from unstall.instrument import PARTS, Options, environment
 from unstall.instrument import command as instrumented
@@ -69,11 +69,21 @@ def collect(
     with interrupts.handled():
         place = reserve(line, asked.output, force=asked.force, rank=rank)
         try:
-            return _collect(Run(line, env, asked, place, rank, say, interrupts))
+            run = Run(line, env, asked, place, rank, say, interrupts)
+            run.tell(*_elsewhere(line))
+            return _collect(run)
         except BaseException:
             interrupts.over()
             place.discard()
             raise
+
+
+def _elsewhere(command: Sequence[str]) -> list[Note]:
+    """A launcher whose tasks are nobody's children here, and are not recorded with it."""
+    if Path(command[0]).name != "srun":
+        return []
+    text = "srun has its tasks started by SLURM, where this capture cannot see them: srun … unstall run -- PROGRAM …"
+    return [Note("launcher-elsewhere", f"{text} captures each rank.")]
 
 
 def _collect(run: Run) -> Capture:
@@ -168,7 +178,7 @@ def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:
         run.tell(*diagnose_capture.window_notes(logs, run.options))
         run.tell(*diagnose_capture.examine(sqlite, done, nsys, run.options, gpu=gpu))
 
-    run.ranks, run.program = numbered(done.ended.ranks), {done.program: run.command[0]}
+    run.ranks, run.program = several(done.ended.ranks), {done.program: run.command[0]}
     return finish(run, _capture(done, nsys, time.monotonic() - start), logs, done.arguments, look)
 
 
@@ -190,7 +200,7 @@ def _with_builtin(run: Run) -> Capture:
     window = diagnose_capture.window_notes(logs, run.options)
     never = any(note.code == "range-never-hit" for note in window)  # says why nothing was recorded
     run.tell(*(note for note in made.notes if not (never and note.code == "nothing-recorded")), *window)
-    run.ranks = numbered(made.ended.ranks)
+    run.ranks = several(made.ended.ranks)
     code = made.ended.code
     found = Capture(code, sqlite=made.sqlite, collector="builtin", version=VERSION, signals=made.ended.signals)
     return finish(run, replace(found, seconds=time.monotonic() - start), logs, [])

@@ -39,10 +39,14 @@ def called(words: Sequence[str]) -> str:
     return script or module or PurePath(words[0]).name if words else ""
 
 
-def numbered(ranks: Mapping[int, tuple[str, int]]) -> dict[int, str]:
-    """Process → name with its rank, where there are several ranks; empty otherwise."""
-    several = len({rank for _, rank in ranks.values()}) > 1
-    return {pid: f"{name} rank {rank}" for pid, (name, rank) in ranks.items()} if several else {}
+def several(ranks: Mapping[int, tuple[str, int]]) -> dict[int, tuple[str, int]]:
+    """Processes with their names and ranks, where there are several ranks; empty otherwise."""
+    return dict(ranks) if len({rank for _, rank in ranks.values()}) > 1 else {}
+
+
+def named(ranks: Mapping[int, tuple[str, int]]) -> dict[int, str]:
+    """Process → name with its rank, by which :mod:`unstall.ranks` tells them apart."""
+    return {pid: f"{name} rank {rank}" for pid, (name, rank) in ranks.items()}
 
 
 def rank_of(environ: Mapping[str, str] | None = None) -> Rank | None:

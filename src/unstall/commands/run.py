@@ -59,6 +59,7 @@ def run(
     if capture.sqlite is not None:
         page = page and not targets.get("html")
         _report(capture.sqlite, targets, page, tell, top=top, by=by, step=step, language=language)
+    _together(capture, tell)
     tell(f"exit code {capture.exit_code} is the program's own ({_ended(Path(command[0]).name, capture.exit_code)})")
     return capture.exit_code
 
@@ -132,6 +133,18 @@ def _leave_page(seen: list[Seen], file: Path, tell: Tell) -> None:
         tell(f"no {PAGE} was left: {error}")
         return
     tell(f"the report as a page: {os.path.relpath(file)}")
+
+
+def _together(capture: Capture, tell: Tell) -> None:
+    """How to see all ranks: where they are in this capture, or told by the first of those that have one each."""
+    if capture.directory is None or capture.rank:
+        return
+    folder = capture.directory if capture.rank is None else capture.directory.parent
+    shown = shlex.quote(os.path.relpath(folder))
+    if capture.rank == 0:
+        tell(f"when all ranks have ended, side by side: unstall ranks {shown}")
+    elif capture.ranks:
+        tell(f"{len(capture.ranks)} ranks are in it, side by side: unstall ranks {shown}")
 
 
 def _where(capture: Capture, tell: Tell) -> None:

@@ -79,6 +79,17 @@ HEARD = {
     "exit code {code} is the program's own ({program}, run as it is)": (
         "종료 코드 {code} = 프로그램 자체의 것({program}, 그대로 실행)"
     ),
+    "{n} ranks are in it, side by side: unstall ranks {folder}": (
+        "랭크 {n}개가 들어 있습니다. 나란히 보려면: unstall ranks {folder}"
+    ),
+    "when all ranks have ended, side by side: unstall ranks {folder}": (
+        "모든 랭크가 끝난 뒤 나란히 보려면: unstall ranks {folder}"
+    ),
+    "srun has its tasks started by SLURM, where this capture cannot see them: srun … unstall run -- PROGRAM … captures "
+    "each rank.": (
+        "srun의 작업은 SLURM이 시작하므로 이 캡처에 들어오지 않습니다. srun … unstall run -- PROGRAM … 형태로 실행하면 "
+        "랭크마다 캡처됩니다."
+    ),
     "the report as a page: {file}": "보고서 페이지: {file}",
     "no {page} was left: {error}": "{page} 파일을 남기지 못했습니다: {error}",
     "internal error while reporting: {error}. The capture is kept: {file}": (
