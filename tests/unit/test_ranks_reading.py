@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from ranks_job import Job
 
 import unstall
 from unstall.errors import ProfileUnreadable, UsageError
-from unstall.model import ProfileFacts, Process, Report
+from unstall.model import Process, ProfileFacts, Report
 from unstall.ranks import numbers, places
 from unstall.ranks.pool import Pool, default_workers
 from unstall.ranks.summary import FileSummary, RankSummary, named
@@ -53,12 +54,40 @@ def test_patterns_files_and_the_same_file_twice(tmp_path: Path) -> None:
             places.find([str(tmp_path / nothing)])
 
 
+def told(folder: Path, *named: str) -> list[str]:
+    return [w.text.replace(f"{folder}/", "") for w in places.repeated(places.find([str(folder / n) for n in named]))]
+
+
+def test_what_is_named_twice_is_read_once_and_said(tmp_path: Path) -> None:
+    for name in ("a.1.sqlite", "a.2.sqlite", "b.sqlite"):
+        (tmp_path / name).touch()
+    assert told(tmp_path, "a.1.sqlite", "b.sqlite") == told(tmp_path, "a.*") == []
+    assert told(tmp_path, "b.sqlite", "b.sqlite") == ["b.sqlite was named 2 times: it is read once."]
+    overlap = ["2 files were named more than once (a.1.sqlite, a.2.sqlite): each is read once."]
+    assert told(tmp_path, "a.*", "a.?.sqlite") == told(tmp_path, "a.1.sqlite", "a.2.sqlite", ".") == overlap
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "b.sqlite")
+    same = ["link.sqlite is the same file as b.sqlite: it is read once."]
+    assert told(tmp_path, "b.sqlite", "link.sqlite") == told(tmp_path, "[bl]*.sqlite") == same
+    assert [Path(p.name).name for p in places.find([str(tmp_path / "link.sqlite")])] == ["link.sqlite"]
+
+
+def test_a_copy_is_not_another_rank(tmp_path: Path) -> None:
+    for path in Job(ranks=2, steps=12).write(tmp_path):
+        shutil.copy(path, path.with_name(f"copy_of_{path.name}"))
+    report = unstall.ranks([str(tmp_path), str(tmp_path / "profile_rank0.sqlite")], cache=False)
+    assert report.ranks and [r.rank for r in report.ranks.ranks] == [0, 1]
+    assert [f.reason.replace(f"{tmp_path}/", "") for f in report.ranks.failed] == [
+        f"is a copy of copy_of_profile_rank{r}.sqlite: left out" for r in range(2)
+    ]
+    assert report.warnings[0].code == "ranks-file-repeats"
+
+
 def test_addresses_are_listed_fetched_and_removed(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
     for rank in (0, 1):
         (tmp_path / f"profile_rank{rank}.sqlite").write_bytes(b"content %d" % rank)
-    for named in (f"file://{tmp_path}", f"file://{tmp_path}/profile*"):
-        found = places.find([named])
+    for name in (f"file://{tmp_path}", f"file://{tmp_path}/profile*"):
+        found = places.find([name])
         assert [p.remote for p in found] == [True, True] and "rank0" in found[0].name
     with places.fetched(found[1].name) as copy:
         assert Path(copy).read_bytes() == b"content 1" and not copy.startswith(str(tmp_path))

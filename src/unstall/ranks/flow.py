@@ -32,7 +32,8 @@ def run(
     """See :func:`unstall.ranks.ranks`."""
     if workers is not None and workers < 1:
         raise UsageError(f"--workers {workers}", "at least one must read", "Leave it out to have as many as fit")
-    files = [p.name for p in places.find(named)]
+    there = places.find(named)
+    files = [p.name for p in there]
     asked: dict[str, object] = {"step": step, "cache": cache}
     found = list(_told(_read(files, workers, scheduler, patience, asked), len(files), say))
     from unstall.ranks.merge import merge
@@ -40,7 +41,7 @@ def run(
     merged, warnings = merge(found)
     if not merged.ranks:
         raise ProfileUnreadable(*_none(named, found))
-    return _report(named, found, merged, warnings, language)
+    return _report(named, found, merged, [*places.repeated(there), *warnings], language)
 
 
 def _read(

@@ -43,7 +43,7 @@ class Numbered:
 
 def assign(files: Sequence[FileSummary]) -> tuple[list[Numbered], list[FailedRank], list[Warning_]]:
     """Number the ranks of all files that could be read; those that could not are failed already."""
-    good = sorted((f for f in files if not f.error), key=lambda f: natural(f.file))
+    good, copies = _copies(sorted((f for f in files if not f.error), key=lambda f: natural(f.file)))
     named = from_names([f.file for f in sorted(files, key=lambda f: natural(f.file))])
     failed = [FailedRank(file=f.file, reason=_reason(f), rank=named.get(f.file)) for f in files if f.error]
     called = [f for f in good if len(f.ranks) > 1 and _telling(f.ranks)]
@@ -53,7 +53,20 @@ def assign(files: Sequence[FileSummary]) -> tuple[list[Numbered], list[FailedRan
     numbered += _single(single, named, warnings)
     numbered += _many([f for f in good if f not in called + single], {n.rank for n in numbered}, warnings)
     kept, doubles = _once(numbered)
-    return kept, sorted([*failed, *doubles], key=lambda f: natural(f.file)), warnings
+    return kept, sorted([*failed, *copies, *doubles], key=lambda f: natural(f.file)), warnings
+
+
+def _copies(files: Sequence[FileSummary]) -> tuple[list[FileSummary], list[FailedRank]]:
+    """Each capture once: no two begin at the same ns, in the same process, with steps of the same ns."""
+    kept: dict[object, FileSummary] = {}
+    copies = []
+    for file in files:
+        told = tuple((r.process, r.starts, r.periods) for r in file.ranks)
+        known = file.epoch_ns is not None and any(periods.data for _, _, periods in told)
+        first = kept.setdefault((file.epoch_ns, told) if known else file.file, file)
+        if first is not file:
+            copies.append(FailedRank(file=file.file, reason=f"is a copy of {first.file}: left out"))
+    return list(kept.values()), copies
 
 
 def from_names(names: Sequence[str]) -> dict[str, int]:

@@ -14,10 +14,11 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from unstall.errors import ProfileUnreadable, UsageError
+from unstall.model import Warning_
 
 PROFILES = (".sqlite", ".nsys-rep", ".qdstrm", ".pt.trace.json", ".pt.trace.json.gz")
 """Endings that a folder is searched for, the ones preferred first. What is named itself may be called anything."""
@@ -26,9 +27,10 @@ INSTALL = "pip install 'unstall[ranks]'"
 
 @dataclass(frozen=True)
 class Place:
-    """One file, here or elsewhere."""
+    """One file, here or elsewhere; ``again``: what else of what was named came to it, itself included."""
 
     name: str
+    again: tuple[str, ...] = ()
 
     @property
     def remote(self) -> bool:
@@ -54,8 +56,26 @@ def find(named: Sequence[str]) -> list[Place]:
             hint = f"Looked for {', '.join(PROFILES[:3])} below it" if _is_folder(name) else "Check the path"
             raise UsageError(name, "no profile there", hint)
         found += here
-    unique = {n if is_address(n) else os.path.realpath(n): n for n in reversed(found)}
-    return [Place(n) for n in sorted(unique.values(), key=natural)]
+    same: dict[str, list[str]] = {}
+    for name in found:
+        same.setdefault(name if is_address(name) else os.path.realpath(name), []).append(name)
+    return sorted((Place(first, tuple(again)) for first, *again in same.values()), key=lambda p: natural(p.name))
+
+
+def repeated(places: Sequence[Place]) -> list[Warning_]:
+    """What was named more than once, in a line."""
+    several = [p for p in places if p.again]
+    if not several:
+        return []
+    first, others = several[0], [n for n in dict.fromkeys(several[0].again) if n != several[0].name]
+    if len(several) > 1:
+        shown = ", ".join([*(PurePath(p.name).name for p in several[:3]), *["…"] * (len(several) > 3)])
+        text = f"{len(several)} files were named more than once ({shown}): each is read once."
+    elif others:
+        text = f"{others[0]} is the same file as {first.name}: it is read once."
+    else:
+        text = f"{first.name} was named {len(first.again) + 1} times: it is read once."
+    return [Warning_(code="ranks-file-repeats", text=text)]
 
 
 def natural(name: str) -> list[Any]:

@@ -170,6 +170,11 @@ HEARD = {
     "Not all captures can be put on one clock: waits come from durations, which need none.": (
         "모든 캡처를 한 시계에 놓을 수는 없습니다. 대기는 시계가 필요 없는 걸린 시간에서 구합니다."
     ),
+    "{name} was named {n} times: it is read once.": "{name}: {n}번 지정되었지만 한 번만 읽습니다.",
+    "{other} is the same file as {name}: it is read once.": "{other}, {name}: 같은 파일이므로 한 번만 읽습니다.",
+    "{n} files were named more than once ({names}): each is read once.": (
+        "파일 {n}개({names})가 여러 번 지정되었지만 한 번씩만 읽습니다."
+    ),
     "No file for ranks {some}.": "랭크 {some}의 파일이 없습니다.",
     "No steps were found in the captures of ranks {some}.": "랭크 {some}의 캡처에서 스텝을 찾지 못했습니다.",
     "Neither the capture nor its name tells the rank of {count} files ({names}): numbered in order.": (
