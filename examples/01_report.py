@@ -6,7 +6,7 @@ import unstall
 
 report = unstall.report_of(sys.argv[1])
 for steps, breakdown in zip(report.steps, report.breakdown, strict=True):
-    print(f"process {steps.process}: {steps.count} steady steps of {steps.period_ns.median / 1e6:.1f} ms")
+    print(f"process {steps.process}: {steps.count} steady steps of {steps.step_ns / 1e6:.1f} ms")
     for category in breakdown.categories:  # they add up to breakdown.step_ns exactly
         print(f"  {category.name:22} {category.ns / 1e6:8.3f} ms {category.percent:5.1f} %")
 for finding in report.findings:

@@ -17,7 +17,7 @@ for path in sorted(Path(sys.argv[1]).glob("**/*.sqlite")):
     first = next((f for f in report.findings if f.main), None)
     rows.append({
         "profile": path.name,
-        "step_ms": report.steps[0].period_ns.median / 1e6 if report.steps else None,
+        "step_ms": report.steps[0].step_ns / 1e6 if report.steps else None,
         "finding": first.code if first else None,
         "predicted_ms": first.predicted_step_ns / 1e6 if first and first.predicted_step_ns else None,
     })  # fmt: skip

@@ -30,7 +30,8 @@ def judge(path: Path, unprofiled_ms: float) -> Row:
         "findings": [_finding(f) for f in report.findings],
         "warnings": [w.text for w in report.warnings if w.code == "rule-crashed"],
         "steps": None if steps is None else {"source": steps.source, "count": steps.count, "warmup": steps.warmup},
-        "captured_step_ms": None if steps is None else steps.period_ns.median / 1e6,
+        "captured_step_ms": None if steps is None else steps.step_ns / 1e6,
+        "captured_mean_ms": None if steps is None else steps.period_ns.mean / 1e6,
         "gpu": report.profile.gpus[0].name if report.profile.gpus else "",
         "producer": f"{report.profile.producer} {report.profile.producer_version}",
     }
@@ -56,9 +57,17 @@ def row_of(case: Planted, truth: dict[str, Row], said: dict[str, Row]) -> Row:
         "right": bool(first and first["code"] == case.code),
         "place_right": None if case.range is None else bool(first and first["range"] == case.range),
         "said": bad, "twin_said": fixed, "twin_ms": truth.get("fixed", {}).get("unprofiled_ms"),
+        "period_errors": [e for v in ("bad", "fixed") if (e := _period_error(said.get(v), truth.get(v))) is not None],
         "twin_false": [f["code"] for f in fixed.get("findings", []) if f["main"] and f["code"] != "compute-bound"],
     }  # fmt: skip
     return row | ({} if case.is_control else _prediction(about, times.get("fixed_ms")))
+
+
+def _period_error(said: Row | None, truth: Row | None) -> float | None:
+    """Of the mean step in the capture, against the worker's own clock while it was captured."""
+    if not said or not truth or not said.get("captured_mean_ms") or not truth.get("captured_ms"):
+        return None
+    return float(said["captured_mean_ms"] / truth["captured_ms"] - 1)
 
 
 def _prediction(about: Row | None, fixed: float | None) -> Row:
@@ -85,7 +94,7 @@ def totals(rows: list[Row]) -> Row:
         "predictions": len(planted), "predicted": len(errors),
         "median_error": statistics.median(errors) if errors else None,
         "held": sum(bool(r["held"]) for r in planted),
-        "twins": len(twins),
+        "twins": len(twins), "period_errors": [e for r in rows for e in r["period_errors"]],
         "twins_clean": sum(bool(r["twin_said"]["findings"]) and not r["twin_false"] for r in twins),
     }  # fmt: skip
 

@@ -4,7 +4,7 @@ Two kinds of type live here. *Tables* are Polars frames, one row an event, times
 capture's own zero; a table that the capture lacks is ``None``, which is not the same as an empty frame. *Records* are
 ``msgspec`` structs: they are the JSON contract (``schema_version`` 1), field by field.
 
-Imports nothing of ours.
+Imports nothing of ours but the pace of a series of step times.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 import polars as pl
+
+from unstall.pace import pace
 
 SCHEMA_VERSION = 1
 LONGEST_STEP_NS = 10**15  # 11.6 days: a longer "step" is a slip of units
@@ -33,6 +35,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "ranges": {
         "start": pl.Int64, "end": pl.Int64, "name": NAME, "domain": NAME, "style": NAME,  # push_pop | start_end
         "process": pl.Int64, "thread": pl.Int64, "end_thread": pl.Int64,
+        "cpu_ns": pl.Int64,  # CPU time of the thread inside; null where the capture does not tell (nsys never does)
     },
     "marks": {"time": pl.Int64, "name": NAME, "domain": NAME, "process": pl.Int64, "thread": pl.Int64},
     # Device side. ``correlation`` joins to ``api`` together with ``process``, never alone.
@@ -122,6 +125,7 @@ class Meta:
         options: traced options as far as the file tells (``trace``, ``cuda_graph_trace`` …).
         rank: rank from the environment stored in the capture, where known.
         host: host name as stored; may be redacted.
+        cores: CPU cores that the program could use (our own captures) or that the machine has (nsys).
     """
 
     path: str = ""
@@ -135,6 +139,7 @@ class Meta:
     options: dict[str, str] = field(default_factory=dict)
     rank: int | None = None
     host: str = ""
+    cores: int | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -209,7 +214,8 @@ class StepTable:
             ``gpu_start``, ``gpu_end`` (first start and last end of the device work launched in it; null without any),
             ``start``, ``end`` (the step's window on the limiting resource; windows abut), ``period_ns`` (= end − start),
             ``busy_ns`` (union of device work inside the window), ``ops`` (device operations launched in it),
-            ``warmup`` (bool), ``typical`` (bool: steady, and its period in the middle half).
+            ``warmup`` (bool), ``typical`` (bool: steady, and its period in the middle half; all steady
+            ones where they come in bursts).
     """
 
     process: int
@@ -222,6 +228,11 @@ class StepTable:
     def steady(self) -> pl.DataFrame:
         """Steps after warm-up."""
         return self.frame.filter(~pl.col("warmup"))
+
+    @property
+    def step_ns(self) -> int:
+        """What a steady step takes, ns: the median, or the mean where steps come in bursts."""
+        return round(pace(self.steady["period_ns"].to_list()))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -373,6 +384,7 @@ class Period(Record, kw_only=True):
     median: int
     p10: int
     p90: int
+    mean: int | None = None
 
 
 class StepsRow(Record, kw_only=True):
@@ -393,6 +405,13 @@ class StepsRow(Record, kw_only=True):
     host_period_ns: int | None = None
     gpu_period_ns: int | None = None
     confidence: Literal["high", "medium", "low"] = "high"
+    bursty: bool = False  # steps of another kind come again and again: the mean is what a step takes, not the median
+
+    @property
+    def step_ns(self) -> int:
+        """What a steady step takes, ns: the median, or the mean where steps come in bursts."""
+        mean = self.period_ns.mean
+        return mean if self.bursty and mean is not None else self.period_ns.median
 
 
 class Category(Record, kw_only=True):
@@ -465,6 +484,7 @@ class FixText(Record, kw_only=True):
     text: str
     trial: str | None = None  # name of the trial switch, where there is one
     patch: str | None = None  # name of the LibCST remedy, where there is one
+    workers: int | None = None  # worker processes that the prediction is for, where the remedy is about them
 
 
 class Finding(Record, kw_only=True):
@@ -508,6 +528,7 @@ class Comparison(Record, kw_only=True):
     moved: list[Moved] = []
     warnings: list[Warning_] = []
     reason: str = ""  # why this verdict, in one sentence
+    level: Literal["median", "mean"] = "median"  # of each side's steps: what step_ns and ratio are of
     language: str = "en"  # of its texts
 
 

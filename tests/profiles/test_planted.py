@@ -41,6 +41,11 @@ def test_every_measured_script_is_judged(totals: dict[str, Any]) -> None:
     assert totals["twins"] >= MEASURED - 2  # two twins ran out of time
 
 
+def test_the_step_time_is_what_the_program_s_own_clock_says(totals: dict[str, Any]) -> None:
+    assert len(totals["period_errors"]) >= 2 * MEASURED - 2
+    assert max(map(abs, totals["period_errors"])) < 0.05
+
+
 def test_the_first_cause_is_the_planted_one(totals: dict[str, Any]) -> None:
     assert totals["right"] / totals["cases"] >= 0.95
 

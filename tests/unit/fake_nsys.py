@@ -55,7 +55,19 @@ printf '%s' '{report}' > "$out.nsys-rep"
 echo "Generated:"; echo "    $out.nsys-rep"
 exit $code
 """
-WRONG = ("no-export", "half-export", "crash", "agent", "hang", "no-report", "stream", "elsewhere", "exports", "repeats", "slow-export")
+WRONG = (
+    "no-export",
+    "half-export",
+    "crash",
+    "agent",
+    "hang",
+    "no-report",
+    "stream",
+    "elsewhere",
+    "exports",
+    "repeats",
+    "slow-export",
+)
 
 IMPORTER = """#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in -i) in=$2;; -o) out=$2;; esac; shift; done

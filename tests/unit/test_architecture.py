@@ -20,21 +20,22 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 EVERYBODY = None
 MAY_IMPORT: dict[str, set[str] | None] = {
     # part of the package → the other parts that it may import; what is not named here knows the model and errors only
-    "model": set(),
+    "pace": set(),
+    "model": {"pace"},
     "errors": set(),
     "lang": {"model"},
     "_version": set(),
     "memory": set(),
     "diagnose": {"model", "errors", "analyze", "lang"},
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
-    "analyze": {"model", "errors", "memory", "_version"},
-    "load": {"model", "errors", "memory", "_version", "analyze", "nsys"},
+    "analyze": {"pace", "model", "errors", "memory", "_version"},
+    "load": {"pace", "model", "errors", "memory", "_version", "analyze", "nsys"},
     "fix": {"model", "errors", "instrument"},
     "kernel": {"model", "errors", "lang", "nsys", "diagnose"},
     "trial": {"model", "errors", "instrument", "collect", "fix"},
     "collect": {"model", "errors", "_version", "instrument", "lang", "load", "nsys"},
     "nsys": {"errors"},
-    "compare": {"model", "errors", "lang", "stats"},
+    "compare": {"pace", "model", "errors", "lang", "stats"},
     "stats": set(),
     "packets": set(),
     "report": {"model", "errors", "lang", "_version", "packets"},  # packets lays out bytes; what they say is report's
@@ -49,7 +50,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "notebook": EVERYBODY,
     "testing": {"model", "errors", "load"},
 }
-DEFAULT = {"model", "errors", "lang", "_version"}
+DEFAULT = {"model", "errors", "pace", "lang", "_version"}
 
 HEAVY = {"polars", "numpy", "scipy", "torch", "libcst", "jinja2", "msgspec", "adbc_driver_sqlite", "psutil", "pandas"}
 NETWORK = {"urllib.request", "http.client", "requests", "httpx", "urllib3", "ftplib", "smtplib", "aiohttp"}

@@ -183,7 +183,8 @@ def test_names_of_secrets(name: str) -> None:
     [
         ("TIKTOKEN_CACHE_DIR", "/data/tiktoken"), ("TIKTOKEN_ENCODINGS_BASE", "http://host/enc"),
         ("TOKENIZERS_PARALLELISM", "false-or-true-12"), ("GIT_AUTHOR_NAME", "carol-123456"),
-        ("MAX_TOKENS", "1048576000"), ("XAUTHORITY", "/run/user/0/.Xauthority"), ("SSH_AUTH_SOCK", "/tmp/ssh-1/agent.2"),
+        ("MAX_TOKENS", "1048576000"), ("XAUTHORITY", "/run/user/0/.Xauthority"),
+        ("SSH_AUTH_SOCK", "/tmp/ssh-1/agent.2"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token-1"), ("BYPASS_LIST", "a.example,b.example"),
         ("COMPASS_HEADING", "northwest-12"), ("HF_TOKEN", "short"),
     ],

@@ -180,9 +180,12 @@ def test_other_profilers_are_allowed_for() -> None:
 
 def test_rare_long_steps_that_the_median_does_not_see() -> None:
     calm, saving = noisy(200, seed=1), noisy(200, seed=2)
-    saving[::10] = [x + 400 for x in saving[::10]]
+    saving[::25] = [x + 100 for x in saving[::25]]
     found = unstall.compare(calm, saving)
     assert found.verdict == "inconclusive" and "long-steps" in codes(found)
+    saving[::10] = [x + 400 for x in saving[::10]]  # two thirds of the time pass in them
+    found = unstall.compare(calm, saving)
+    assert found.verdict == "slower" and "bursty-steps" in codes(found) and found.level == "mean"
 
 
 def test_of_several_processes_the_slowest_is_compared_and_named() -> None:

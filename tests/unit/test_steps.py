@@ -63,6 +63,19 @@ def test_even_steps_have_no_warm_up() -> None:
     assert not steps.frame["warmup"].any()
 
 
+def test_a_stream_that_copies_ahead_does_not_set_the_pace() -> None:
+    """Batches are copied on their own stream, two steps before they are used and as fast as the bus allows."""
+    t = TraceBuilder()
+    for i in range(24):
+        at = i * ms(1)  # the host runs ahead
+        t.range(f"step_{i}", at, at + us(900))
+        t.copy("HtoD", at + us(50), copy_start=at + us(60), copy_dur=us(300), stream=20)
+        t.launch("gemm", at + us(100), kernel_start=us(500) + i * ms(10), kernel_dur=ms(9.9), stream=7)
+    (steps,) = steps_of(t.profile())
+    assert steps.limit == "gpu"
+    assert steps.step_ns == pytest.approx(ms(10), rel=0.01)
+
+
 def test_optimizer_step_is_not_a_step() -> None:
     t = TraceBuilder()
     for i in range(10):

@@ -36,6 +36,7 @@ from unstall.model import (
     Warning_,
     pid_of,
 )
+from unstall.pace import bursty
 
 __all__ = ["analyze"]
 
@@ -99,7 +100,7 @@ def _report(
         library=summary.library_rows(profile),
         samples=summary.sample_rows(profile),
         steps=step_rows,
-        breakdown=[breakdown(*v, r.period_ns.median) for v, r in zip(looked_at, step_rows, strict=False)],
+        breakdown=[breakdown(*v, r.step_ns) for v, r in zip(looked_at, step_rows, strict=False)],
         not_checked=[*not_collected(profile), *_too_many(len(steps))],
         warnings=[*profile.notes, *_warnings(profile, nested, ops, steps), *_doubtful(step_rows)],
         device_total_ns=_spent(ops) if has_device else None,
@@ -182,6 +183,8 @@ def _processes(profile: Profile, steps: tuple[StepTable, ...]) -> list[Process]:
 def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
     frame, steady = steps.frame, steps.steady
     period = steady["period_ns"].to_numpy()
+    uneven = bursty(period.tolist())
+    middle = np.mean if uneven else np.median
     warm = frame.filter(pl.col("warmup"))
     has_ops = bool(frame["ops"].sum())
     return StepsRow(
@@ -190,13 +193,16 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         count=frame.height,
         warmup=warm.height,
         period_ns=Period(
-            median=int(np.median(period)), p10=int(np.percentile(period, 10)), p90=int(np.percentile(period, 90))
+            median=int(np.median(period)),
+            p10=int(np.percentile(period, 10)),
+            p90=int(np.percentile(period, 90)),
+            mean=int(period.mean()),
         ),
-        samples_ns=[int(x) for x in period],
+        samples_ns=period.tolist(),
         unprofiled_ns=unprofiled_ns,
-        host_ns=int(np.median((steady["host_end"] - steady["host_start"]).to_numpy())),
-        gpu_busy_ns=int(np.median(steady["busy_ns"].to_numpy())) if has_ops else None,
-        kernels_per_step=float(np.median(steady["ops"].to_numpy())) if has_ops else None,
+        host_ns=int(middle((steady["host_end"] - steady["host_start"]).to_numpy())),
+        gpu_busy_ns=int(middle(steady["busy_ns"].to_numpy())) if has_ops else None,
+        kernels_per_step=float(middle(steady["ops"].to_numpy())) if has_ops else None,
         warmup_steps=warm["name"].to_list(),
         warmup_ns=int(warm["period_ns"].sum()),
         warmup_samples_ns=warm["period_ns"].to_list(),
@@ -204,6 +210,7 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         host_period_ns=_period(steady, "host_start"),
         gpu_period_ns=_period(steady, "gpu_start"),
         confidence=confidence(steps),
+        bursty=uneven,
     )
 
 
@@ -257,9 +264,9 @@ def _warnings(
 def _doubtful(rows: list[StepsRow]) -> Iterator[Warning_]:
     """A step time without the profiler that cannot belong to this capture: a slip of units, or another run's."""
     first = next(iter(rows), None)
-    if first is None or first.unprofiled_ns is None or not first.period_ns.median:
+    if first is None or first.unprofiled_ns is None or not first.step_ns:
         return
-    given, traced, busy = first.unprofiled_ns, first.period_ns.median, first.gpu_busy_ns or 0
+    given, traced, busy = first.unprofiled_ns, first.step_ns, first.gpu_busy_ns or 0
     if LEAST_OF_BUSY * busy <= given <= MOST_OF_TRACED * traced:
         return
     text = (

@@ -8,7 +8,7 @@ streams), ``exposed_communication`` (collectives that no compute hides), ``expos
 already launched: gaps between queued operations and between the nodes of a graph, which no host change closes).
 What is left is idle because of the host, and is split by ``analyze.host``.
 
-Shares are taken over the *typical* steps (steady, period in the middle half), then scaled to the median period, so that
+Shares are taken over the *typical* steps (steady, period in the middle half), then scaled to what a step takes, so that
 one odd step does not colour the picture; rounding goes to the largest remainder.
 """
 
@@ -31,9 +31,9 @@ COMPUTE = ("kernel", "memset", "graph")
 def breakdown(
     profile: Profile, ranges: pl.DataFrame | None, ops: pl.DataFrame, steps: StepTable, step_ns: int | None = None
 ) -> BreakdownRow:
-    """The breakdown of one process's typical step, scaled to ``step_ns`` (the median of these steps by default)."""
+    """The breakdown of one process's typical step, scaled to ``step_ns`` (what these steps take by default)."""
     parts, host = split(profile, ranges, ops, steps)
-    step_ns = int(np.median(steps.steady["period_ns"].to_numpy())) if step_ns is None else step_ns
+    step_ns = steps.step_ns if step_ns is None else step_ns
     totals = {name: intervals.total(part) for name, part in parts.items()}
     scaled = _scaled(totals, step_ns)
     window_ns = sum(totals.values()) or 1

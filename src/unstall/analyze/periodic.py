@@ -23,6 +23,8 @@ MIN_PERIODS = 4
 EVEN = 2.0
 """Largest ratio of the upper to the lower quartile of the periods. A JAX loop on the H200 that only the host paces,
 0.2 ms a period, has 1.6; the layers of a model under inference have 2.9."""
+EVEN_ALONE = 1.5
+"""The same where a period is one operation: that it equals the one before is no evidence, so its rhythm must be."""
 PAUSE = 3.0
 """A period this many times the median is a pause between bursts."""
 PAUSES = 0.02
@@ -60,7 +62,8 @@ def _regular(at: npt.NDArray[np.int64], lag: int, start: npt.NDArray[np.int64]) 
     same = np.abs(np.diff(at) - lag) <= max(1.0, 0.02 * lag)
     pause = late > PAUSE * np.median(late)
     bursts = pause.mean() > PAUSES and late[pause].sum() > late.sum() / 2
-    return bool(same.mean() >= REGULAR and high <= EVEN * low and not bursts)
+    even = EVEN if lag > 1 else EVEN_ALONE
+    return bool(same.mean() >= REGULAR and high <= even * low and not bursts)
 
 
 def _codes(ops: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -32,6 +32,7 @@ from unstall.analyze import intervals, periodic
 from unstall.analyze.device import launched_at
 from unstall.errors import UsageError
 from unstall.model import StepTable
+from unstall.pace import bursty
 
 MIN_STEPS = 3
 """Fewer repetitions than this are not called steps: two periods cannot tell warm-up from steady state."""
@@ -96,7 +97,7 @@ def find_steps(
         raise UsageError(
             f"--step {pattern}", f"no range repeated {MIN_STEPS} times matches", "See the names in `unstall report`."
         )
-    spans = ops.select("process", "api_start", "start", "end")
+    spans = ops.select("process", "device", "context", "stream", "api_start", "start", "end")
     return tuple(_timed(p, f, spans.filter(pl.col("process") == p)) for p, f in found)
 
 
@@ -257,19 +258,36 @@ def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
 
 
 def _device_spans(found: _Found, ops: pl.DataFrame) -> pl.DataFrame:
-    """First start and last end of the device work launched in each step (any thread of the process), and its count."""
+    """Start and last end of the device work launched in each step (any thread of the process), and its count.
+
+    A step's work starts with its first operation in the stream that works most: a stream that copies batches ahead
+    runs ahead of the step as well, and its pace is not that of the step.
+    """
     at = launched_at(ops)
     index = np.searchsorted(found.start, at, side="right") - 1
     last = found.end[-1]
     inside = (index >= 0) & (at < max(int(last), int(found.start[-1]) + 1))
     rows = (
-        ops.select("start", "end")
+        ops.select("start", "end", main=_in_main_stream(ops))
         .with_columns(index=pl.Series(index, dtype=pl.Int64))
         .filter(pl.Series(inside, dtype=pl.Boolean))
     )
     return rows.group_by("index").agg(
-        gpu_start=pl.col("start").min(), gpu_end=pl.col("end").max(), ops=pl.len().cast(pl.Int64)
+        gpu_start=pl.coalesce(pl.col("start").filter("main").min(), pl.col("start").min()),
+        gpu_end=pl.col("end").max(),
+        ops=pl.len().cast(pl.Int64),
     )
+
+
+def _in_main_stream(ops: pl.DataFrame) -> pl.Series:
+    """Which operations are in the stream that spends most time."""
+    stream = ["device", "context", "stream"]
+    spent = ops.group_by(stream).agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
+    most = spent.sort("ns", *stream, descending=[True, False, False, False]).head(1)
+    if not most.height:
+        return pl.Series(dtype=pl.Boolean)
+    same = [pl.col(c).eq_missing(pl.lit(most[c][0], pl.Int64)) for c in stream]
+    return ops.select(pl.all_horizontal(same)).to_series()
 
 
 def _periods(frame: pl.DataFrame, start: str, end: str) -> npt.NDArray[np.int64] | None:
@@ -331,7 +349,9 @@ def confidence(steps: StepTable) -> Literal["high", "medium", "low"]:
 
 
 def typical(period: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of these steady periods lie in the middle half."""
+    """Which of these steady periods lie in the middle half; all of them where steps come in bursts."""
+    if bursty(period.tolist()):
+        return np.ones(len(period), np.bool_)
     low, high = np.percentile(period, [25, 75], method="nearest")
     inside: npt.NDArray[np.bool_] = (period >= low) & (period <= high)
     return inside

@@ -32,6 +32,7 @@ import numpy as np
 from unstall.compare.sides import Side
 from unstall.errors import UsageError
 from unstall.model import Comparison
+from unstall.pace import pace
 
 MS = 1e6
 MORE_IS_BETTER = ("ratio", "ratio_low", "ratio_high", "gpu_busy_percent", "steps")
@@ -94,11 +95,11 @@ def _busy_percent(side: Side) -> float | None:
     """Of the step as it was captured: both were measured under the same profiler."""
     if side.steps is None or side.steps.gpu_busy_ns is None:
         return None
-    return 100 * side.steps.gpu_busy_ns / side.steps.period_ns.median
+    return 100 * side.steps.gpu_busy_ns / side.steps.step_ns
 
 
 _MEASURED: dict[str, Callable[[Side], float | None]] = {
-    "step_ms": lambda s: float(np.median(s.samples)) / MS,
+    "step_ms": lambda s: pace(s.samples.tolist()) / MS,
     "mean_ms": lambda s: float(s.samples.mean()) / MS,
     "p10_ms": lambda s: float(np.quantile(s.samples, 0.1)) / MS,
     "p90_ms": lambda s: float(np.quantile(s.samples, 0.9)) / MS,

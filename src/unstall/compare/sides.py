@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unstall.compare import steplog
 from unstall.compare.settled import settled
 from unstall.model import LONGEST_STEP_NS, Report, StepsRow, Warning_
+from unstall.pace import pace
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +78,7 @@ def _same_kind(before: list[StepsRow], after: list[StepsRow]) -> tuple[list[Step
 
 def _limiting(rows: Sequence[StepsRow]) -> StepsRow | None:
     """The process with the longest step: where several work together, all wait for it."""
-    return max(rows, key=lambda row: row.period_ns.median, default=None)
+    return max(rows, key=lambda row: row.step_ns, default=None)
 
 
 def _samples(row: StepsRow | None, name: str, level: bool) -> tuple[Floats, list[Warning_]]:
@@ -87,7 +88,7 @@ def _samples(row: StepsRow | None, name: str, level: bool) -> tuple[Floats, list
     start = settled(x)
     steady = x[start.first :]
     if level and row.unprofiled_ns:
-        steady = steady * (row.unprofiled_ns / float(np.median(steady)))
+        steady = steady * (row.unprofiled_ns / pace(steady.tolist()))
     return steady, [*_impossible(len(row.samples_ns) - x.size, name), *start.words(x.size, name)]
 
 
@@ -105,7 +106,7 @@ def _impossible(count: int, name: str) -> list[Warning_]:
 def _several(report: Report, row: StepsRow | None, name: str) -> list[Warning_]:
     if row is None or len(report.steps) < 2:
         return []
-    others = ", ".join(f"{s.period_ns.median / 1e6:.4g} ms (pid {s.process})" for s in report.steps)
+    others = ", ".join(f"{s.step_ns / 1e6:.4g} ms (pid {s.process})" for s in report.steps)
     chosen = f"the slowest, pid {row.process}, is compared"
     return [
         Warning_(code="several-processes", text=f"{name}: {len(report.steps)} processes have steps, {others}; {chosen}")

@@ -16,6 +16,7 @@ import numpy as np
 from unstall.compare.settled import Settled, settled
 from unstall.errors import NotAProfile, UsageError
 from unstall.model import LONGEST_STEP_NS, Period, ProfileFacts, Report, StepsRow, Warning_
+from unstall.pace import bursty, pace
 
 PRODUCER = "step log"
 MS = {"": 1.0, "ms": 1.0, "s": 1e3, "sec": 1e3, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
@@ -85,15 +86,17 @@ def is_log(report: Report) -> bool:
 def _row(ns: list[int], start: Settled) -> StepsRow:
     steady = ns[start.first :]
     low, median, high = (int(q) for q in np.quantile(steady, (0.1, 0.5, 0.9)))
+    step_ns = round(pace(steady))
     return StepsRow(
         process=None,
         source="log",
         count=len(ns),
         warmup=start.first,
-        period_ns=Period(median=median, p10=low, p90=high),
+        period_ns=Period(median=median, p10=low, p90=high, mean=round(sum(steady) / len(steady))),
         samples_ns=steady,
-        unprofiled_ns=median,
-        host_ns=median,
+        bursty=bursty(steady),
+        unprofiled_ns=step_ns,
+        host_ns=step_ns,
         gpu_busy_ns=None,
         kernels_per_step=None,
         warmup_ns=sum(ns[: start.first]),

@@ -1,6 +1,7 @@
 """The verdict: from two reports to a :class:`~unstall.model.Comparison`.
 
-In: two reports. Out: the ratio of medians with its interval, what it means, why, what moved, and every doubt.
+In: two reports. Out: the ratio of medians (of means, where steps come in bursts) with its interval, what it means,
+why, what moved, and every doubt.
 
 =================  ====================================================================================================
 verdict            where
@@ -27,6 +28,7 @@ from unstall.compare.sides import Side, choose
 from unstall.errors import UsageError
 from unstall.lang import speaker
 from unstall.model import Comparison, Report, StepFigure, Warning_
+from unstall.pace import bursty
 
 Verdict = Literal["faster", "slower", "no difference", "inconclusive"]
 
@@ -52,8 +54,9 @@ def compare(before: Report, after: Report, *, margin: float = MARGIN, across_gpu
     if _same(b, a):
         ratio, more, accepted = stats.Ratio(1.0, 1.0, 1.0), [SAME], accepted | {"too-few-steps"}
     else:
-        ratio = _with_overhead(stats.ratio_of_medians(*spreads), b, a)
-        more = _long_steps(ratio, _with_overhead(stats.ratio_of_means(*spreads), b, a), margin)
+        medians, means = (_with_overhead(of(*spreads), b, a) for of in (stats.ratio_of_medians, stats.ratio_of_means))
+        uneven = _bursts(b, a)
+        ratio, more = (means, uneven) if uneven else (medians, _long_steps(medians, means, margin))
     warnings = [*said, *doubts(b, a, spreads), *more]
     return _comparison(b, a, warnings, _blocked(warnings, accepted) or judge(ratio, margin), ratio)
 
@@ -93,16 +96,18 @@ def _comparison(
     verdict: tuple[Verdict, str],
     ratio: stats.Ratio | None = None,
 ) -> Comparison:
+    level: Literal["median", "mean"] = "mean" if _bursts(before, after) else "median"
     return Comparison(
         verdict=verdict[0],
         ratio=None if ratio is None else ratio.value,
         ratio_low=None if ratio is None else ratio.low,
         ratio_high=None if ratio is None else ratio.high,
-        before=_figure(before),
-        after=_figure(after),
+        before=_figure(before, level),
+        after=_figure(after, level),
         moved=moved.moved(before, after),
         warnings=warnings,
         reason=verdict[1],
+        level=level,
     )
 
 
@@ -138,6 +143,19 @@ def _with_overhead(ratio: stats.Ratio, before: Side, after: Side) -> stats.Ratio
     return stats.Ratio(ratio.value, low, ratio.high * (OVERHEAD if slow_after else 1))
 
 
+def _bursts(*sides: Side) -> list[Warning_]:
+    """The sides whose steps come in bursts: the ratio is that of means then, for medians say nothing of the pace."""
+    return [
+        Warning_(
+            code="bursty-steps",
+            text=f"{s.name}: steps come in bursts, {np.median(s.samples) / 1e6:.3g} ms in the middle and "
+            f"{s.samples.mean() / 1e6:.3g} ms on average: means are compared",
+        )
+        for s in sides
+        if bursty(s.samples.tolist())
+    ]
+
+
 def _long_steps(medians: stats.Ratio, means: stats.Ratio, margin: float) -> list[Warning_]:
     """Rare long steps that tell another story than the median does."""
     by_median, by_mean = judge(medians, margin)[0], judge(means, margin)[0]
@@ -152,8 +170,8 @@ def _long_steps(medians: stats.Ratio, means: stats.Ratio, margin: float) -> list
     return [Warning_(code="long-steps", text=text)]
 
 
-def _figure(side: Side) -> StepFigure:
-    level = "without the profiler" if side.unprofiled and not side.is_log else ""
-    label = ", ".join(part for part in (PurePath(side.report.profile.path).name, level) if part)
-    median = round(float(np.median(side.samples))) if side.samples.size else None
-    return StepFigure(step_ns=median, count=side.samples.size, label=label)
+def _figure(side: Side, level: Literal["median", "mean"]) -> StepFigure:
+    of = "without the profiler" if side.unprofiled and not side.is_log else ""
+    label = ", ".join(part for part in (PurePath(side.report.profile.path).name, of) if part)
+    step_ns = round(float(getattr(np, level)(side.samples))) if side.samples.size else None
+    return StepFigure(step_ns=step_ns, count=side.samples.size, label=label)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from unstall.analyze import breakdown, host, intervals
@@ -54,8 +53,8 @@ class Times:
 
     @cached_property
     def step_ns(self) -> int:
-        """Median steady period in the capture; the whole window where there are no steps."""
-        return int(np.median(self.steps.steady["period_ns"].to_numpy()))
+        """What a steady step takes in the capture; the whole window where there are no steps."""
+        return self.steps.step_ns
 
     @cached_property
     def count(self) -> int:

@@ -16,7 +16,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
+
+from unstall.pace import pace
 
 VERSION = 1
 
@@ -59,12 +60,13 @@ class StepLog:
     notes: list[str] = field(default_factory=list)
 
     def step_ns(self) -> int | None:
-        """The typical step: median host time after warm-up, plus what the GPU lagged behind; ``None`` when unknown."""
+        """What a step takes: the level of host times after warm-up, plus what the GPU lagged behind; ``None`` when
+        unknown."""
         steady = self.samples_ns[self.warmup :]
         if not steady:
             return None
         lag = (self.synced_total_ns - self.synced_host_ns) / self.synced_count if self.synced_count else 0.0
-        return round(median(steady) + max(0.0, lag))
+        return round(pace(steady) + max(0.0, lag))
 
     def unprofiled_ns(self) -> int | None:
         """:meth:`step_ns` where no profiler was recording, else ``None``."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unstall.model import Comparison, Moved, StepFigure
 
 STYLE = {"faster": "bold green", "slower": "bold red", "no difference": "bold", "inconclusive": "bold yellow"}
+OF_STEPS = {"median": "median of the steady ones, ms", "mean": "mean of the steady ones, ms"}
 ABSENT = "none"
 OVERLAP = "ms a step; kinds overlap and do not add up"
 
@@ -38,7 +39,7 @@ def lines(comparison: Comparison, width: int, *, top: int = 10) -> Iterator[Text
     say = speaker(comparison.language)
     yield from wrap(headline(comparison), width, STYLE[comparison.verdict])
     yield from wrap(_sentence(comparison.reason), width)
-    yield from heading(say("STEPS"), say("median of the steady ones, ms"), width)
+    yield from heading(say("STEPS"), say(OF_STEPS[comparison.level]), width)
     yield from _steps(comparison, width, say)
     shown = comparison.moved[: top or None]
     if shown:

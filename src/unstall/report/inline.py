@@ -114,10 +114,10 @@ def _facts(report: Report, say: Speaker) -> str:
 
 
 def _step(steps: StepsRow, say: Speaker, *, several: bool) -> str:
-    time = text.duration(steps.period_ns.median)
+    time = text.duration(steps.step_ns)
     title = say("STEP of pid {pid} {time}", pid=steps.process, time=time) if several else say("STEP {time}", time=time)
-    steady = words.plural(say, steps.count - steps.warmup, "steady step")
-    facts = [say("median of {steps} ({source})", steps=steady, source=text.shorten(steps.source, LONGEST_NAME))]
+    source = text.shorten(steps.source, LONGEST_NAME)
+    facts = [say("{level} ({source})", level=words.level(steps, say), source=source)]
     facts += [f"p10–p90 {text.ms(steps.period_ns.p10)}–{text.ms(steps.period_ns.p90)} ms"]
     if steps.unprofiled_ns is not None:
         facts.append(say("without the profiler: {time}", time=text.duration(steps.unprofiled_ns)))

@@ -69,14 +69,14 @@ def _steps(report: Report, say: Speaker) -> list[str]:
 
 
 def _step(report: Report, steps: StepsRow, row: BreakdownRow | None, say: Speaker) -> str:
-    facts = [say("median of {steps}", steps=words.plural(say, steps.count - steps.warmup, "steady step"))]
+    facts = [words.level(steps, say)]
     if steps.process is not None:
         facts.append(say("process {pid}", pid=steps.process))
     if steps.warmup:
         facts.append(say("{what} left out", what=words.plural(say, steps.warmup, "warm-up step")))
     if steps.unprofiled_ns is not None:
         facts.append(say("{time} without the profiler", time=text.duration(steps.unprofiled_ns)))
-    head = f"**{say('Step {time}', time=text.duration(steps.period_ns.median))}** ({', '.join(facts)})"
+    head = f"**{say('Step {time}', time=text.duration(steps.step_ns))}** ({', '.join(facts)})"
     return head if row is None else f"{head}\n\n{_breakdown(report, row, say)}"
 
 

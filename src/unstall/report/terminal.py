@@ -126,10 +126,10 @@ def _processes(report: Report, say: Speaker, most: int = 4) -> list[str]:
 
 
 def _step(steps: StepsRow, width: int, say: Speaker, *, several: bool, unicode: bool) -> Iterator[Text]:
-    period, time = steps.period_ns, text.duration(steps.period_ns.median)
+    period, time = steps.period_ns, text.duration(steps.step_ns)
     title = say("STEP of pid {pid} {time}", pid=steps.process, time=time) if several else say("STEP {time}", time=time)
-    steady = words.plural(say, steps.count - steps.warmup, "steady step")
-    detail = [say("median of {steps} ({source})", steps=steady, source=text.shorten(steps.source, LONGEST_NAME))]
+    source = text.shorten(steps.source, LONGEST_NAME)
+    detail = [say("{level} ({source})", level=words.level(steps, say), source=source)]
     detail += [sticky(f"p10–p90 {text.ms(period.p10)}–{text.ms(period.p90)} ms"), *_pace(steps, say)]
     yield from heading(sticky(title), "; ".join(detail), width)
     if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:

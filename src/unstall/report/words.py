@@ -66,6 +66,15 @@ def category(name: str, language: str = "en") -> str:
     return speaker(language)(CATEGORIES[name]) if name in CATEGORIES else name.replace("_", " ")
 
 
+def level(steps: StepsRow, say: Speaker) -> str:
+    """What a step's time is of: ``median of 30 steady steps``."""
+    steady = plural(say, steps.count - steps.warmup, "steady step")
+    if not steps.bursty:
+        return say("median of {steps}", steps=steady)
+    middle = text.duration(steps.period_ns.median)
+    return say("mean of {steps} that come in bursts, median {middle}", steps=steady, middle=middle)
+
+
 def plural(say: Speaker, value: int, noun: str) -> str:
     """``1 step``, ``30 steps``, ``2 copies``; other languages count as their catalogue says (``{n} step``)."""
     return text.plural(value, noun) if say.language == ENGLISH else say(f"{{n}} {noun}", n=text.count(value))
@@ -114,7 +123,7 @@ def verdict_parts(report: Report) -> tuple[str, str]:
         return say("No repeating step in this capture: the tables are totals."), found
     row = breakdown_of(report, report.steps[0])
     if row is None:
-        step = text.duration(report.steps[0].period_ns.median)
+        step = text.duration(report.steps[0].step_ns)
         lead = say("A step takes {step}; where it goes cannot be told from this input.", step=step)
         return lead, _largest(report, say)
     more = [*_shared(report), *([_prediction(first, say)] if first else [])]

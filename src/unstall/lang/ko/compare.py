@@ -17,6 +17,7 @@ TEXTS = {
     "after": "변경 후",
     "STEPS": "스텝",
     "median of the steady ones, ms": "정상 상태 스텝의 중앙값, ms",
+    "mean of the steady ones, ms": "정상 상태 스텝의 평균, ms",
     "steps": "스텝 수",
     "steady steps": "정상 상태 스텝",
     "ms a step": "스텝당 ms",
@@ -105,6 +106,9 @@ HEARD = {
     "the step time drifts ({much} from start to end)": "스텝 시간이 서서히 변합니다(처음부터 끝까지 {much})",
     "{n} steps are worth {n_worth} independent ones, so slowly do they change": (
         "스텝 시간이 아주 천천히 변해서, 스텝 {n}개의 값어치가 독립된 스텝 {n_worth}개와 같습니다"
+    ),
+    "steps come in bursts, {middle} ms in the middle and {mean} ms on average: means are compared": (
+        "스텝이 몰려서 나옵니다(가운데 값 {middle} ms, 평균 {mean} ms): 평균을 비교합니다"
     ),
     "two speeds, about {low} and {high} ms: the median jumps between them": (
         "속도가 둘입니다(약 {low} ms와 {high} ms): 중앙값이 그 사이에서 널뜁니다"

@@ -17,6 +17,7 @@ import polars as pl
 
 from unstall.load._stats.ranges import Ranges
 from unstall.model import Period, StepsRow, Warning_
+from unstall.pace import bursty
 
 MIN_STEPS = 3
 """Fewer samples cannot tell warm-up from steady state."""
@@ -55,12 +56,13 @@ def _row(source: str, names: Sequence[str], samples: Sequence[int], warm: int, *
     """``some``: of the steps only some are in the table."""
     steady = np.array(samples[warm:])
     median, p10, p90 = (int(v) for v in np.percentile(steady, [50, 10, 90]))
+    period = Period(median=median, p10=p10, p90=p90, mean=int(steady.mean()))
     return StepsRow(
         process=None, source=source, count=len(names), warmup=warm,
-        period_ns=Period(median=median, p10=p10, p90=p90), samples_ns=[int(v) for v in steady], unprofiled_ns=None,
+        period_ns=period, samples_ns=[int(v) for v in steady], unprofiled_ns=None,
         host_ns=median, gpu_busy_ns=None, kernels_per_step=None, warmup_steps=list(names[:warm]),
         warmup_ns=sum(samples[:warm]), warmup_samples_ns=[int(v) for v in samples[:warm]], limit="host",
-        confidence="low" if some else "medium",
+        confidence="low" if some else "medium", bursty=bursty(steady.tolist()),
     )  # fmt: skip
 
 

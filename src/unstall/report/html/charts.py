@@ -91,12 +91,12 @@ def plot(steps: StepsRow) -> Plot | None:
         return None
     kept = thin(everything, MOST_DOTS)
     period = steps.period_ns
-    top = HEADROOM * max(min(max(steps.samples_ns, default=0), round(TALLEST * period.median)), period.p90, 1)
+    top = HEADROOM * max(min(max(steps.samples_ns, default=0), round(TALLEST * steps.step_ns)), period.p90, 1)
     warm = len(steps.warmup_samples_ns)
     dots = [_dot(everything[i], (i + 0.5) / len(everything), top) for i in kept]
     first = sum(i < warm for i in kept)
     return Plot(
-        dots[first:], dots[:first], _round(100 * warm / len(everything)), _down(period.median, top),
+        dots[first:], dots[:first], _round(100 * warm / len(everything)), _down(steps.step_ns, top),
         _down(period.p90, top), _down(period.p10, top), _ticks(top), len(kept) < len(everything),
         any(dot.over for dot in dots[first:]),
         [everything[i] for i in kept], [i + 1 for i in kept],

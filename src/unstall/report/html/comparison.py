@@ -91,6 +91,7 @@ class ComparisonView:
     kind: str
     reason: str
     ratio: Ratio | None
+    level: str
     sides: list[SideView]
     legend: list[CategoryRow]
     axis: list[tuple[float, str]]
@@ -111,7 +112,8 @@ def view(comparison: Comparison, before: Side, after: Side, say: Say, most: int)
     ]
     return ComparisonView(
         verdict=say(comparison.verdict), kind=comparison.verdict.replace(" ", "-"),
-        reason=_sentence(comparison.reason), ratio=_ratio(comparison, say), sides=shown,
+        reason=_sentence(comparison.reason), ratio=_ratio(comparison, say), level=comparison.level,
+        sides=shown,
         legend=list(_legend(rows, say.language)), axis=axis, moved=_moved(comparison.moved[:most], say),
         moved_total=len(comparison.moved), warnings=[_warning(w) for w in comparison.warnings],
     )  # fmt: skip
@@ -147,7 +149,7 @@ def _side(
         count=say("steady_steps", count=text.count(figure.count)),
         bar=None if row is None else charts.bar(row, own),
         plain=None if figure.step_ns is None or row is not None else round(100 * figure.step_ns / scale, 3),
-        spread=spread, spread_label=say("distribution_label", side=name, count=text.count(figure.count), median=time),
+        spread=spread, spread_label=say("distribution_label", side=name, count=text.count(figure.count), time=time),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from unstall.lang import speaker
 from unstall.report import counters, text, words
 from unstall.report.html import charts
 from unstall.report.html.texts import Say
@@ -53,7 +54,7 @@ class StepView:
     idle: str
     plot: charts.Plot | None
     plot_label: str
-    plot_median: str
+    plot_level: str
     counters: list[str]
 
 
@@ -198,7 +199,7 @@ def _about(report: Report, say: Say) -> Iterator[tuple[str, str]]:
 def _step(report: Report, steps: StepsRow, index: int, say: Say) -> StepView:
     row = words.breakdown_of(report, steps)
     several = len(report.steps) > 1 and steps.process is not None
-    time = text.duration(steps.period_ns.median)
+    time = text.duration(steps.step_ns)
     drawn = charts.plot(steps)
     legend = list(_legend(report, row)) if row else []
     working, idle = _halves(report, row, say) if row else ("", "")
@@ -206,7 +207,7 @@ def _step(report: Report, steps: StepsRow, index: int, say: Say) -> StepView:
         key=f"step-{index}",
         title=say("step_of", pid=steps.process) if several else say("step"),
         time=time,
-        detail=say("median", count=text.count(steps.count - steps.warmup)),
+        detail=words.level(steps, speaker(report.language)),
         facts=list(_step_facts(steps, say)),
         legend=legend,
         bar=charts.bar(row) if row else None,
@@ -214,8 +215,8 @@ def _step(report: Report, steps: StepsRow, index: int, say: Say) -> StepView:
         working=working,
         idle=idle,
         plot=drawn,
-        plot_label=say("plot_label", count=text.count(steps.count), median=time),
-        plot_median=say("plot_median", time=time),
+        plot_label=say("plot_label", count=text.count(steps.count), time=time),
+        plot_level=say("plot_mean" if steps.bursty else "plot_median", time=time),
         counters=list(counters.sentences(report, row)) if row else [],
     )
 
@@ -330,7 +331,7 @@ def _now(report: Report, finding: Finding) -> int:
     own = next((row for row in rows if row.process == finding.where.process), rows[0] if rows else None)
     if own is None:
         return 0
-    return own.unprofiled_ns or own.period_ns.median
+    return own.unprofiled_ns or own.step_ns
 
 
 def _where(report: Report, finding: Finding, say: Say) -> Iterator[tuple[str, str]]:
