@@ -67,6 +67,7 @@ def test_discarding_leaves_no_folder_of_ours(tmp_path: Path) -> None:
 
 def test_older_capture_is_replaced_only_when_told(tmp_path: Path) -> None:
     folder = capture(tmp_path / "out")
+    (folder / ".report.html.x1_y2").write_text("a page that was being written when we were killed")
     with pytest.raises(UsageError, match=r"holds a capture already.*--force"):
         reserve(["x"], folder, force=False, rank=None)
     place = reserve(["x"], folder, force=True, rank=None)

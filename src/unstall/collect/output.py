@@ -28,7 +28,10 @@ RECORD = "run.json"
 LAUNCHER = re.compile(
     r"^(python[\d.]*t?|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|env|uv|time|nice|numactl|sh|bash)$"
 )
-OUR_FILES = re.compile(rf"profile\.sqlite|profile(-\d+)?\.(nsys-rep|qdrep|qdstrm)|report\.html|{re.escape(RECORD)}")
+OUR_FILES = re.compile(
+    rf"profile\.sqlite|profile(-\d+)?\.(nsys-rep|qdrep|qdstrm)|report\.html|{re.escape(RECORD)}"
+    r"|\.report\.html\.\w+"  # a page that was being written when we were killed
+)
 
 
 @dataclass(frozen=True)
