@@ -6,6 +6,7 @@ In: folders, patterns or addresses of captures. Out: a :class:`~unstall.model.Re
     summary     one file → what is kept of it (with anatomy: its steps, and collectives: its meetings)
     worker      the process that does so; pool: several of them here; cluster: on Dask
     numbers     which rank each is
+    relation    which of them are of one job
     clocks      one time for all of them
     matching    the same step and the same collective, across ranks
     waits       who waited for whom

@@ -29,6 +29,8 @@ from unstall.ranks import clocks as clock_side
 from unstall.ranks import matching, numbers, waits
 from unstall.ranks.collectives import KINDS
 from unstall.ranks.judge import SHARE, Judge
+from unstall.ranks.numbers import Numbered
+from unstall.ranks.relation import relate
 from unstall.ranks.summary import FileSummary
 
 TAKEN_FROM = ("exposed_communication", "lock_wait", "python_cpu", "file_io", "unknown")
@@ -44,13 +46,16 @@ def merge(files: Sequence[FileSummary]) -> tuple[Ranks, list[Warning_]]:
 
 
 def _merge(files: Sequence[FileSummary]) -> tuple[Ranks, list[Warning_]]:
-    ranks, failed, said = numbers.assign(files)
+    every, failed, said = numbers.assign(files)
+    relation = relate(every)
+    ranks = [every[i] for i in relation.core]
     steps = matching.steps_of(ranks)
     found = matching.collectives_of(ranks, steps.shift)
     clocks = clock_side.align(ranks, found)
     waited = waits.find(ranks, steps, found, clocks) if ranks else waits.nothing(steps.period.shape)
     judge = Judge(ranks, steps, waited, clocks)
     rows = [_row(judge, i, clock_side.row(clocks, i, r)) for i, r in enumerate(ranks)]
+    rows = sorted([*rows, *(_alone(every[i], len(steps.keys)) for i in relation.others)], key=lambda r: r.rank)
     stragglers = judge.stragglers()
     _told_to_the_late(rows, stragglers)
     merged = Ranks(
@@ -58,16 +63,16 @@ def _merge(files: Sequence[FileSummary]) -> tuple[Ranks, list[Warning_]]:
         stragglers=stragglers,
         imbalance=judge.imbalance(),
         failed=failed,
-        missing=numbers.missing([r.rank for r in ranks], failed),
+        missing=numbers.missing([r.rank for r in every], failed),
         files=len(files),
         step_ns=round(judge.step_ns) or None,
         matched_steps=len(steps.keys),
         steps=[str(k) for k in steps.keys],
         collectives=_collectives(judge),
         meeting=waited.kind,
-        clock=clock_side.summary(clocks, [r.clock for r in rows if r.clock], ranks),
+        clock=clock_side.summary(clocks, [r.clock for r in rows if r.clock], every) if ranks else None,
     )
-    return merged, [*said, *_warnings(merged, judge, found), *_common(files)]
+    return merged, [*relation.warnings(every), *said, *_warnings(merged, judge, found), *_common(files)]
 
 
 # -- a rank -----------------------------------------------------------------------------------------------------------
@@ -85,6 +90,16 @@ def _row(judge: Judge, index: int, clock: RankClock) -> RankRow:
         caused_ns=own.mean(waited.cost), breakdown=_breakdown(told.breakdown, own.share()),
         findings=list(_findings(told.findings, told.median_ns, own.mean(waited.wait))), clock=clock,
         periods_ns=_whole(judge.steps.period[index]), waits_ns=_whole(waited.wait[index]),
+    )  # fmt: skip
+
+
+def _alone(rank: Numbered, steps: int) -> RankRow:
+    """A rank that nothing is matched with."""
+    told = rank.summary
+    return RankRow(
+        rank=rank.rank, rank_from=rank.source, file=rank.file.file, host=rank.file.host, process=told.process,
+        gpu=told.gpu, device=told.device, step_ns=told.median_ns, steps=told.steps, warmup=told.warmup,
+        breakdown=told.breakdown, findings=told.findings, periods_ns=[None] * steps, waits_ns=[None] * steps,
     )  # fmt: skip
 
 
@@ -178,7 +193,7 @@ def _collectives(judge: Judge) -> list[CollectiveRow]:
 
 
 def _warnings(merged: Ranks, judge: Judge, found: matching.Collectives | None) -> Iterable[Warning_]:
-    if merged.meeting == "none" and len(merged.ranks) > 1:
+    if merged.meeting == "none" and len(judge.ranks) > 1:
         text = (
             "No collective and no phase was found in which the ranks wait for each other: steps are compared, waits "
             "are unknown."

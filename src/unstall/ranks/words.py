@@ -37,6 +37,13 @@ def verdict(report: Report, say: Speaker) -> str:
     """What holds the job back, in a sentence or two."""
     merged = report.ranks
     assert merged is not None
+    if any(w.code == "ranks-unrelated" for w in report.warnings):
+        doubt = say("The captures do not all look like ranks of one job: see the warnings.")
+        return f"{doubt} {_held_back(merged, say) if merged.matched_steps else _spread(merged, say)}".strip()
+    return _held_back(merged, say)
+
+
+def _held_back(merged: Ranks, say: Speaker) -> str:
     if merged.meeting == "none":
         unknown = say("Where the ranks wait for each other cannot be told from these captures.")
         return f"{unknown} {_spread(merged, say)}".strip()
@@ -94,6 +101,8 @@ def _spread(merged: Ranks, say: Speaker) -> str:
     if len(timed) < 2:
         return ""
     low, high = (f(timed, key=lambda r: r.step_ns or 0) for f in (min, max))
+    if low is high:
+        return ""
     return say(
         "Steps take {low} on rank {fast} and {high} on rank {slow}.", low=text.duration(low.step_ns), fast=low.rank,
         high=text.duration(high.step_ns), slow=high.rank,

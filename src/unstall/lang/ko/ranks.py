@@ -38,6 +38,9 @@ TEXTS = {
     "Where the ranks wait for each other cannot be told from these captures.": (
         "랭크들이 서로를 어디에서 기다리는지 이 캡처로는 알 수 없습니다."
     ),
+    "The captures do not all look like ranks of one job: see the warnings.": (
+        "모두 한 작업의 랭크로 보이지는 않는 캡처입니다. 경고를 보십시오."
+    ),
     "No rank makes the others wait.": "다른 랭크를 기다리게 하는 랭크가 없습니다.",
     "{count} of {all} matched steps": "맞춘 스텝 {all}개 중 {count}개",
     "The network costs {cost} a step in {steps}{who}: {lost} of the time of all ranks.": (
@@ -175,6 +178,39 @@ HEARD = {
     "{n} files were named more than once ({names}): each is read once.": (
         "파일 {n}개({names})가 여러 번 지정되었지만 한 번씩만 읽습니다."
     ),
+    "Ranks {others} do not look like ranks of the same job as {core}: {why:said}. Steps are matched and waits are told "
+    "among ranks {core_} only.": (
+        "랭크 {others}: 같은 작업의 랭크로 보이지 않습니다(기준: 랭크 {core}). {why:said}. 스텝을 맞추고 대기를 알리는 "
+        "것은 랭크 {core_} 사이뿐입니다."
+    ),
+    "The captures do not look like ranks of one job: {why:said}. Their steps are not matched, and nobody is charged "
+    "with waiting.": (
+        "한 작업의 랭크들로 보이지 않는 캡처입니다: {why:said}. 스텝을 서로 맞추지 않았고, 대기를 누구에게도 물리지 "
+        "않았습니다."
+    ),
+    "rank {later} was captured {n_days} days after the capture of rank {earlier} had ended": (
+        "랭크 {earlier}의 캡처가 끝나고 {n_days}일 뒤에 랭크 {later} 캡처"
+    ),
+    "rank {later} was captured {n_hours} hours after the capture of rank {earlier} had ended": (
+        "랭크 {earlier}의 캡처가 끝나고 {n_hours}시간 뒤에 랭크 {later} 캡처"
+    ),
+    "rank {later} was captured {n_minutes} minutes after the capture of rank {earlier} had ended": (
+        "랭크 {earlier}의 캡처가 끝나고 {n_minutes}분 뒤에 랭크 {later} 캡처"
+    ),
+    "rank {later} was captured {n_seconds} s after the capture of rank {earlier} had ended": (
+        "랭크 {earlier}의 캡처가 끝나고 {n_seconds}초 뒤에 랭크 {later} 캡처"
+    ),
+    "rank {n_one} is {program} and rank {n_two} is {other}": (
+        "프로그램이 다름: 랭크 {n_one} {program}, 랭크 {n_two} {other}"
+    ),
+    "steps of rank {n_one} are {steps} and of rank {n_two} {other}": (
+        "스텝의 이름이 다름: 랭크 {n_one} {steps}, 랭크 {n_two} {other}"
+    ),
+    "{gpu} on rank {n_one} and {other} on rank {n_two}": "GPU가 다름: 랭크 {n_one} {gpu}, 랭크 {n_two} {other}",
+    "{n_steps} steps on rank {n_one} and {n_other} on rank {n_two}": (
+        "스텝 수가 다름: 랭크 {n_one} {n_steps}개, 랭크 {n_two} {n_other}개"
+    ),
+    "no collective of rank {n_one} is one of rank {n_two}": "랭크 {n_one}, 랭크 {n_two}: 공통인 집합 통신이 없음",
     "No file for ranks {some}.": "랭크 {some}의 파일이 없습니다.",
     "No steps were found in the captures of ranks {some}.": "랭크 {some}의 캡처에서 스텝을 찾지 못했습니다.",
     "Neither the capture nor its name tells the rank of {count} files ({names}): numbered in order.": (
