@@ -173,6 +173,23 @@ def test_the_unprofiled_level_is_used_where_both_are_known() -> None:
     assert half.before.step_ns == pytest.approx(28e6, rel=0.01), "one side alone is not moved"
 
 
+@pytest.mark.parametrize(
+    ("paths", "labels"),
+    [
+        (("runs/a.sqlite", "runs/b.sqlite"), ("a.sqlite", "b.sqlite")),
+        (("old/profile.sqlite", "/new/profile.sqlite"), ("old/profile.sqlite", "new/profile.sqlite")),
+        (("x/1/p", "y/1/p"), ("x/1/p", "y/1/p")),
+        (("p", "y/p"), ("p", "y/p")),
+        (("p", "p"), ("p", "p")),
+        (("", "p"), ("", "p")),
+    ],
+)
+def test_sides_are_named_apart(paths: tuple[str, str], labels: tuple[str, str]) -> None:
+    before, after = (profile(noisy(seed=i), path=path) for i, path in enumerate(paths))
+    found = unstall.compare(before, after)
+    assert (found.before.label, found.after.label) == labels
+
+
 def test_other_profilers_are_allowed_for() -> None:
     found = unstall.compare(profile(noisy(ms=24)), profile(noisy(seed=2), producer="kineto"))
     assert found.verdict == "inconclusive" and "different-profiler" in codes(found)

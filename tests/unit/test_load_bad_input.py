@@ -186,6 +186,22 @@ def test_file_that_may_not_be_read(export: Path) -> None:
         load(export)
 
 
+def test_the_folder_of_a_run_is_its_capture(export: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with pytest.raises(ProfileUnreadable, match="without a capture"):
+        load(folder)
+    shutil.copy(export, folder / "profile.sqlite")
+    (folder / "profile.nsys-rep").write_bytes(b"its report")
+    found = load(folder)
+    assert found.meta.path.endswith("out/profile.sqlite") and found.kernels is not None
+    shutil.copy(export, folder / "other.sqlite")
+    with pytest.raises(
+        ProfileUnreadable, match=r"2 captures. Name one of other.sqlite … profile.sqlite.*unstall ranks"
+    ):
+        load(folder)
+
+
 def test_stats_text_is_no_profile_but_can_be_opened(tmp_path: Path) -> None:
     path = tmp_path / "stats.csv"
     path.write_text(

@@ -96,14 +96,15 @@ def _comparison(
     verdict: tuple[Verdict, str],
     ratio: stats.Ratio | None = None,
 ) -> Comparison:
+    names = _names(before.report.profile.path, after.report.profile.path)
     level: Literal["median", "mean"] = "mean" if _bursts(before, after) else "median"
     return Comparison(
         verdict=verdict[0],
         ratio=None if ratio is None else ratio.value,
         ratio_low=None if ratio is None else ratio.low,
         ratio_high=None if ratio is None else ratio.high,
-        before=_figure(before, level),
-        after=_figure(after, level),
+        before=_figure(before, level, names[0]),
+        after=_figure(after, level, names[1]),
         moved=moved.moved(before, after),
         warnings=warnings,
         reason=verdict[1],
@@ -170,8 +171,15 @@ def _long_steps(medians: stats.Ratio, means: stats.Ratio, margin: float) -> list
     return [Warning_(code="long-steps", text=text)]
 
 
-def _figure(side: Side, level: Literal["median", "mean"]) -> StepFigure:
+def _names(*paths: str) -> tuple[str, ...]:
+    """The files' names, with as many of their folders as it takes to tell them apart."""
+    parts = [PurePath(path).parts for path in paths]
+    most = max(map(len, parts))
+    tails = ([str(PurePath(*p[-n:])) if p else "" for p in parts] for n in range(1, most + 1))
+    return next((tuple(t) for t in tails if len(set(t)) == len(t)), tuple(PurePath(p).name for p in paths))
+
+
+def _figure(side: Side, level: Literal["median", "mean"], name: str) -> StepFigure:
     of = "without the profiler" if side.unprofiled and not side.is_log else ""
-    label = ", ".join(part for part in (PurePath(side.report.profile.path).name, of) if part)
     step_ns = round(float(getattr(np, level)(side.samples))) if side.samples.size else None
-    return StepFigure(step_ns=step_ns, count=side.samples.size, label=label)
+    return StepFigure(step_ns=step_ns, count=side.samples.size, label=", ".join(filter(None, (name, of))))

@@ -76,6 +76,7 @@ def _read(path: Path, cache: bool) -> Profile | Report:
 
     if _is_stream(path):
         return _from_stream(path)
+    path = _capture_in(path) if path.is_dir() else path
     head = _head(path)
     module = next((m for m in _formats() if m.sniff(head)), None)
     if module is None:
@@ -86,6 +87,19 @@ def _read(path: Path, cache: bool) -> Profile | Report:
         return store.through(path, module.read) if cache else module.read(path)
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def _capture_in(folder: Path) -> Path:
+    """The one capture of a folder that ``unstall run`` made."""
+    from unstall.errors import ProfileUnreadable
+
+    found = sorted(folder.glob("*.sqlite")) or sorted(folder.glob("*.nsys-rep"))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        hint = f"Name one of {found[0].name} … {found[-1].name}, or show all as ranks: unstall ranks {folder}"
+        raise ProfileUnreadable(str(folder), f"a folder with {len(found)} captures", hint)
+    raise ProfileUnreadable(str(folder), "a folder without a capture (.sqlite, .nsys-rep)", "Name the profile itself")
 
 
 def _is_stream(path: Path) -> bool:
@@ -140,8 +154,6 @@ def _head(path: Path) -> bytes:
 def _unreadable(path: Path, error: OSError) -> Exception:
     from unstall.errors import ProfileUnreadable
 
-    if path.is_dir():
-        return ProfileUnreadable(str(path), "a directory", "Name the files in it, several at once if you like")
     hints = {FileNotFoundError: "Check the path", PermissionError: "Check that you may read it"}
     return ProfileUnreadable(str(path), (error.strerror or str(error)).lower(), hints.get(type(error), ""))
 
