@@ -71,6 +71,21 @@ def report(hostile: bool = False, language: str = "en", count: int = 24) -> Repo
     return Report(profile=facts, ranks=merged, warnings=[warning], language=language)
 
 
+def test_unrelated_captures_are_said_by_every_output() -> None:
+    merged = model.Ranks(ranks=(report().ranks or model.Ranks(ranks=[])).ranks[:2], files=2)
+    for rank in merged.ranks:
+        rank.wait_ns = rank.own_ns = rank.caused_ns = None
+        rank.periods_ns = rank.waits_ns = []
+    text = "The captures do not look like ranks of one job: rank 0 was captured 18 s after …"
+    shown = Report(profile=report().profile, ranks=merged, warnings=[model.Warning_(code="ranks-unrelated", text=text)])
+    doubt = "The captures do not all look like ranks of one job"
+    screen = " ".join(" ".join(line.plain for line in lines(shown, 120)).split())
+    for out in (screen, to_markdown(shown), to_html(shown)):
+        assert doubt in out and "rank 0 was captured 18 s after" in out
+        assert "late" not in out.split(doubt)[1][:100] and "RANK BY STEP" not in out
+    assert 'id="clocks"' not in to_html(shown)
+
+
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("hostile", [False, True])
 @pytest.mark.parametrize("language", ["en", "ko"])

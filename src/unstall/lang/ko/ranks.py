@@ -144,8 +144,8 @@ TEXTS = {
     "the whole step": "스텝 전체",
     "Heat map of rank by step; arrow keys move from cell to cell": "랭크 × 스텝 열지도, 화살표 키로 칸을 이동",
     "Point at a cell, or move with the arrow keys.": "칸을 가리키거나 화살표 키로 이동하십시오.",
-    "No step was captured on several ranks, so there is nothing to draw.": (
-        "여러 랭크에서 함께 캡처된 스텝이 없어 그릴 것이 없습니다."
+    "No step is matched on several ranks, so there is nothing to draw.": (
+        "여러 랭크 사이에 맞춘 스텝이 없어 그릴 것이 없습니다."
     ),
     "where its step goes": "스텝의 시간 내역",
     "{count} more ranks are in the JSON.": "랭크 {count}개가 JSON에 더 있습니다.",
