@@ -556,7 +556,7 @@ class RankClock(Record, kw_only=True):
 
 class RankRow(Record, kw_only=True):
     rank: int
-    rank_from: str  # capture | file name | file order | process
+    rank_from: str  # capture | file name | process name | file order | process
     file: str
     host: str = ""
     process: int | None = None  # OS pid
