@@ -8,11 +8,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 DATA = Path(__file__).parent / "data"
 MORE = Path(__file__).parents[2] / "shared" / "profiles"
 """Captures too large to ship with the tests; a checkout may have them beside it."""
+
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)
