@@ -107,14 +107,17 @@ class TraceBuilder:
 
     def range(
         self, name: str, start: int, end: int | None, *, tid: int | None = None, domain: str = "",
-        style: str = "push_pop", end_tid: int | None = None, registered: bool = False,
+        style: str = "push_pop", end_tid: int | None = None, registered: bool = False, cpu_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """An NVTX range; ``end=None`` was never closed; ``registered`` writes the name as a registered string."""
+        """An NVTX range; ``end=None`` was never closed; ``registered`` writes the name as a registered string.
+
+        ``cpu_ns`` is what only our own collector knows; :meth:`write` leaves it out.
+        """
         if registered:
             self.registered.add(name)
         thread = self.thread(tid)
         other = thread if end_tid is None else self.thread(end_tid)
-        self._host("ranges", start, end, tid, name=name, domain=domain, style=style, end_thread=other)
+        self._host("ranges", start, end, tid, name=name, domain=domain, style=style, end_thread=other, cpu_ns=cpu_ns)
 
     def mark(self, name: str, at: int, *, tid: int | None = None, domain: str = "") -> None:
         """An NVTX mark."""

@@ -98,6 +98,18 @@ def test_what_is_not_collected_is_absent_and_said(collect: Collect, tmp_path: Pa
     assert reasons["kernels"] == "no process set up CUDA through torch, whose profiler records the GPU"
     (usage,) = json.loads(meta["processes"]).values()
     assert usage["cpus"] >= 1 and usage["max_rss_bytes"] > 1_000_000
+    assert profile.meta.cores == usage["cpus"]
+
+
+def test_the_cpu_clock_of_a_range_tells_computing_from_waiting(collect: Collect) -> None:
+    profile = collect(
+        "import time, unstall\n"
+        "end = time.thread_time() + 0.2\n"
+        "with unstall.annotate('computes'):\n    while time.thread_time() < end: pass\n"
+        "with unstall.annotate('waits'): time.sleep(0.2)\n"
+    )
+    computes, waits = profile.ranges["cpu_ns"]  # type: ignore[index]
+    assert computes >= 190_000_000 and waits < 50_000_000
 
 
 def test_nothing_of_the_environment_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from unstall.commands import fix
 from unstall.errors import UsageError
 from unstall.fix import patching
 from unstall.fix.remedy import named, remedies
+from unstall.testing import TraceBuilder, ms
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 
@@ -370,3 +372,29 @@ def test_channels_last_only_where_there_are_convolutions() -> None:
     assert fixed(text, "channels-last") == text.replace(
         "    m = Net()\n", "    m = Net()\n    m = m.to(memory_format=torch.channels_last)\n"
     )
+
+
+def report_file(folder: Path, *, gpu: bool) -> str:
+    """A capture of ten steps with 40 ms of waiting in ``data_load``, as a file."""
+    t = TraceBuilder(trace=("cuda", "nvtx", "osrt") if gpu else ("nvtx", "osrt"), gpu="NVIDIA H200" if gpu else "")
+    for i in range(10):
+        t.range(f"step_{i}", i * ms(50), (i + 1) * ms(50))
+        t.range("data_load", i * ms(50), i * ms(50) + ms(40))
+        t.osrt("clock_nanosleep", i * ms(50), i * ms(50) + ms(40))
+        t.range("forward", i * ms(50) + ms(40), (i + 1) * ms(50))
+        if gpu:
+            t.launch("gemm", i * ms(50) + ms(40), kernel_dur=ms(9))
+    return str(t.write(folder / "capture.sqlite"))
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_patch_for_a_capture_pins_only_where_there_is_a_gpu_and_takes_its_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gpu: bool
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + "loader = DataLoader(data, batch_size=64)\n")
+    capture = report_file(tmp_path, gpu=gpu)
+    fix.run(str(script), profile=capture, only=(), workers=None, apply=False, json=None)
+    diff = capsys.readouterr().out
+    assert "num_workers=5" in diff  # 40 ms of loading beside 10 ms of everything else, and a quarter more
+    assert ("pin_memory=True" in diff) == gpu

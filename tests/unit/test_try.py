@@ -10,8 +10,11 @@ import pytest
 
 from unstall.commands.try_table import render
 from unstall.errors import CollectionFailed
+from unstall.fix import dataloader_workers
+from unstall.fix.remedy import named
+from unstall.instrument import Options
 from unstall.model import Evidence, Finding, FixText, ProfileFacts, Report, Where
-from unstall.trial import Outcome, Plan, attempt, choose, gain, losses
+from unstall.trial import Outcome, Plan, attempt, choose, gain, losses, runs
 from unstall.trial.runs import Run
 
 STEPS = 60
@@ -136,6 +139,43 @@ def test_without_a_gpu_what_needs_one_is_not_run() -> None:
         return Run(0, 0.01, samples(20, 1), curve(), gpu=False)
 
     assert {r.name: r.verdict for r in tried(["tf32", "gc-freeze"], once).rows}["tf32"] == "not applicable"
+
+
+def test_a_hopeless_candidate_is_given_up_after_its_first_run() -> None:
+    once, order = world({"": 20, "compile": 60, "prefetch": 5})
+    rows = {r.name: r for r in tried(["compile", "prefetch"], once).rows}
+    assert rows["compile"].verdict == "slower" and order.count("compile") == 1
+    assert "given up after one run: at least 1" in rows["compile"].reason
+    assert rows["prefetch"].verdict == "faster"
+
+
+def test_a_candidate_that_can_gain_next_to_nothing_is_given_up_after_two_runs() -> None:
+    steps = iter([21, 26, 22, 21, 22, 21])
+
+    def slower() -> Run:
+        return Run(0, 0.01, samples(next(steps), 7), curve(), gpu=True)
+
+    once, order = world({"": 20}, gc_freeze=slower)
+    (row,) = tried(["gc-freeze"], once).rows
+    assert order.count("gc-freeze") == 2 and row.verdict == "slower" and "given up after 2 runs" in row.reason
+
+
+def test_workers_are_as_many_as_the_profile_advises() -> None:
+    said: list[Any] = []
+
+    def once(command: Sequence[str], names: Sequence[str], **limits: Any) -> Run:
+        said.append(limits["workers"])
+        return Run(0, 0.01, samples(5 if names else 20, len(said)), curve())
+
+    (row,) = tried(["dataloader-workers"], once, workers=7).rows
+    assert set(said) == {7} and "num_workers=7" in row.write[0]
+
+
+def test_the_program_that_is_tried_hears_of_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = runs._environ(Options(), named(["dataloader-workers"]), 50, 10.0, 7)
+    monkeypatch.setenv(dataloader_workers.ADVISED, env[dataloader_workers.ADVISED])
+    assert dataloader_workers.workers() == 7
+    assert dataloader_workers.tuned(dataloader_workers.REMEDY, 7).lead == 14
 
 
 def test_no_time_is_said_and_one_run_a_side_is_inconclusive() -> None:

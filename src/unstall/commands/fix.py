@@ -17,6 +17,7 @@ from unstall.commands.progress import teller
 if TYPE_CHECKING:
     from unstall.fix.patching import Change, Patch
     from unstall.fix.remedy import Remedy
+    from unstall.model import Report
 
 UNPROVEN = "no profile was given: these are all that apply, and none of them is proven to gain anything"
 
@@ -38,30 +39,38 @@ def run(
         check(json)
     path = Path(script)
     text = patching.read(path)
-    remedies, findings = _wanted(profile, only)
-    made = patching.make(
-        text, remedies, path=script, workers=workers or dataloader_workers.workers(), findings=findings
-    )
+    remedies, findings, advised = _wanted(profile, only)
+    count = workers or advised or dataloader_workers.workers()
+    made = patching.make(text, remedies, path=script, workers=count, findings=findings)
     if apply and made.patch.diff:
         made.patch.backup, made.patch.applied = str(patching.apply(path, text, made.text)), True
     _show(made.patch, json, language)
 
 
-def _wanted(profile: str | None, only: Sequence[str]) -> tuple[list[Remedy], dict[str, list[str]] | None]:
-    """Remedies to write, and which findings call for each; all of them without a profile."""
+def _wanted(profile: str | None, only: Sequence[str]) -> tuple[list[Remedy], dict[str, list[str]] | None, int | None]:
+    """Remedies to write, which findings call for each, and the loader workers that they advise; all remedies without
+    a profile."""
     from unstall.fix.remedy import named, remedies
 
     asked = named(only) if only else list(remedies())
     if not profile:
-        return asked, None
+        return asked, None, None
     from unstall.pipeline import report_of
+    from unstall.trial.choose import workers
 
+    report = report_of(profile)
     findings: dict[str, list[str]] = {}
-    for finding in report_of(profile).findings:
-        for remedy in asked:
+    for finding in report.findings:
+        for remedy in asked if only or _has_gpu(report) else [r for r in asked if r.needs != "cuda"]:
             if finding.code in remedy.codes or {finding.fix.trial, finding.fix.patch} & set(remedy.names):
                 findings.setdefault(remedy.name, []).append(finding.code)
-    return [r for r in asked if r.name in findings], {n: list(dict.fromkeys(c)) for n, c in findings.items()}
+    codes = {n: list(dict.fromkeys(c)) for n, c in findings.items()}
+    return [r for r in asked if r.name in findings], codes, workers(report)
+
+
+def _has_gpu(report: Report) -> bool:
+    """Whether the capture knows a GPU, or work on one: without it, pinned batches and the like gain nothing."""
+    return bool(report.profile.gpus or report.kernels or report.copies)
 
 
 def _show(patch: Patch, json: str | None, language: str) -> None:

@@ -43,9 +43,10 @@ def run(
         why = "not executable" if Path(command[0]).is_file() else "no such program"
         raise UsageError(command[0], why, "Check the name; for a script: unstall try -- python train.py")
     tell = teller(language)
-    names, predicted = _candidates(command, profile, only, everything, tell)
+    names, predicted, workers = _candidates(command, profile, only, everything, tell)
     tell(f"{len(names)} candidates: {', '.join(names)}")
-    outcome = attempt(Plan(list(command), names, predicted, budget=budget, steps=steps), say=tell)
+    plan = Plan(list(command), names, predicted, budget=budget, steps=steps, workers=workers)
+    outcome = attempt(plan, say=tell)
     _show(outcome, json, language)
     tell(f"exit code {outcome.exit_code} is the program's own ({Path(command[0]).name}, run as it is)")
     return outcome.exit_code
@@ -53,8 +54,8 @@ def run(
 
 def _candidates(
     command: Sequence[str], profile: str | None, only: Sequence[str], everything: bool, tell: Tell
-) -> tuple[list[str], dict[str, int]]:
-    """Names to try and what the findings predict for them."""
+) -> tuple[list[str], dict[str, int], int | None]:
+    """Names to try, what the findings predict for them, and how many loader workers they advise."""
     from unstall.trial import choose
 
     asked = choose.everything() if everything else choose.by_name(only)
@@ -62,7 +63,7 @@ def _candidates(
     found, predicted = choose.from_findings(report) if report else ([], {})
     if not asked and not found:
         tell("no finding has a remedy that can be switched on: all safe ones are tried")
-    return asked or found or choose.safe(), predicted
+    return asked or found or choose.safe(), predicted, choose.workers(report)
 
 
 def _report(profile: str) -> Report:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unstall.analyze.intervals import NOTHING, Ints, Union
-from unstall.analyze.replay import Change
+from unstall.analyze.replay import Change, Prediction
 from unstall.diagnose.texts import Line
 
 
@@ -24,6 +24,8 @@ class Hit:
         lines: the evidence.
         range, kernel, call: where.
         change: what the remedy does to the step; the replay turns it into a prediction.
+        predicted: the rule's own prediction, where the remedy has a bound that the replay cannot know.
+        workers: worker processes that it is for.
         gain_ns: gain a step where no replay can tell (a whole-capture case, or what happens in few steps only).
         seldom: it happens in a few steps only: the typical step is the step without it.
         when: idle instants that it explains, to tell overlaps.
@@ -43,6 +45,8 @@ class Hit:
     kernel: str | None = None
     call: str | None = None
     change: Change | None = None
+    predicted: Prediction | None = None
+    workers: int | None = None
     gain_ns: float | None = None
     seldom: bool = False
     when: Union = NOTHING

@@ -12,6 +12,10 @@ main thread does the loading itself, or it waits for workers that do not keep up
 A step cannot start before its batch is there. Loading on the main thread happens strictly before the step; the GPU has
 nothing to do meanwhile. Workers load several batches at once, while the GPU computes; then only the hand-over is left.
 
+How many workers that takes is the loading over the rest of the step, and a quarter more. The prediction is for the
+number that is advised: the step is never shorter than its loading over the workers, nor than its CPU work over the
+cores of the machine. Loading that waits for files or a network needs no core meanwhile.
+
 ## How safe
 
 Safe: the same samples in the same order for a map-style dataset. An iterable dataset must be split among the workers by
@@ -26,7 +30,9 @@ hand, and random augmentation draws from one generator a worker.
 ## Thresholds
 
 At least 2 % of the step. Loading that the GPU hides costs nothing and is not shown. What remains of loading in the
-prediction is 30 µs a step: taking a finished batch out of a queue took 10 to 30 µs in captures with workers.
+prediction is 30 µs a step: taking a finished batch out of a queue took 10 to 30 µs in captures with workers. No more
+than 16 workers are advised, and no more than the cores can keep computing (4 where it is not known that loading
+computes).
 """
 
 from __future__ import annotations
@@ -39,18 +45,20 @@ import polars as pl
 
 from unstall.analyze import host
 from unstall.analyze.intervals import Union
-from unstall.analyze.replay import Change
-from unstall.diagnose import copies
+from unstall.analyze.replay import Change, Prediction
+from unstall.diagnose import copies, workers
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
+from unstall.diagnose.workers import Workers
 
 CODE = "host-data-loading"
 TABLES = ()
 GPU = False  # a training loop on the CPU loads as well
 
 SHARE = 0.02
+SOME = "4–8"  # workers to begin with, where no step was predicted
 KEEP_NS = 30_000
 QUEUE = re.compile(
     r"(?i)^(poll|ppoll|select|epoll_\w*wait|read|recv\w*|sem_\w*wait|pthread_cond_\w*wait|futex|connect|accept)"
@@ -75,10 +83,21 @@ TEXTS = {
             "queue": "{value:pct} of that time the main thread waits in {call}, as a consumer of a queue does",
             "waits": "{value:pct} of that time the main thread waits in {call}",
             "hot": "Samples there are mostly in {symbols}",
+            "hides": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it",
+            "short": "{loading:ms} of loading a step beside {rest:ms} of everything else: {needed:n} workers would "
+            "hide it; {value:n} bring the step to {step:ms}",
+            "cores": "The captured program has {value:n} cores, and {busy:pct} of the loading is CPU work: more "
+            "workers than that stand in each other's way",
+            "cores-unsure": "The captured program has {value:n} cores; whether loading computes or waits is not in the "
+            "capture, and more workers help only where it waits",
+            "most": "Each worker costs memory and time to start, so no more than that are advised",
+            "assumed": "How many CPU cores there are is not in the capture: enough for these workers are assumed",
+            "keep-up": "Batches would have to come {value:times} as fast to hide behind the rest of the step "
+            "({rest:ms})",
         },
         fix=Fix(
             title="Load in worker processes and prefetch",
-            pytorch="Pass num_workers (start with 4 to 8 a GPU), pin_memory=True and persistent_workers=True to the "
+            pytorch="Pass num_workers={workers}, pin_memory=True and persistent_workers=True to the "
             "DataLoader, and copy with .to(device, non_blocking=True). In one line, for any iterable of batches: "
             "for batch in unstall.prefetch(loader, device='cuda') draws, pins and copies the next ones meanwhile.",
             jax="Feed the step from grain or tf.data with .prefetch(2) and parallel map calls, and put the next batch "
@@ -90,6 +109,15 @@ TEXTS = {
             patch="dataloader",
         ),
         fixes={
+            "cpu": Fix(
+                title="Load in worker processes and prefetch",
+                pytorch="Pass num_workers={workers} and persistent_workers=True to the DataLoader. In one line, for "
+                "any iterable of batches: for batch in unstall.prefetch(loader) draws the next ones meanwhile.",
+                jax="Feed the step from grain or tf.data with .prefetch(2) and parallel map calls.",
+                cuda="Read and decode the next batch in other threads while the current batch is computed.",
+                trial="dataloader-workers",
+                patch="dataloader",
+            ),
             "workers": Fix(
                 title="Make loading keep up: more workers, or less work a sample",
                 pytorch="Raise num_workers and prefetch_factor while CPU cores are idle; then make a sample cheaper: "
@@ -103,7 +131,7 @@ TEXTS = {
                 "fewer and larger files, decoding on the GPU).",
                 trial="dataloader-workers",
                 patch="dataloader",
-            )
+            ),
         },
     )
 }
@@ -118,17 +146,45 @@ def check(case: Case) -> Iterator[Hit]:
     loading = case.host_time["data_loading"]
     name = case.range_of(idle) if host.has_loading_names(case.host) else None
     waited, call = case.waits_in(idle)
-    behind = "workers" if waited >= WAITED and QUEUE.search(call) else ""
+    behind = "workers" if waited >= WAITED and QUEUE.search(call) else "cpu" if case.device is None else ""
+    change = Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case))
+    rest, taken = case.predict(change), case.host_per_step(loading)
+    advised = None if rest is None or behind == "workers" else workers.advise(case, rest, taken, loading)
+    lines = [*_lines(case, idle, taken, name, behind), *_paced(case, rest, advised)]
     yield Hit(
         cost_ns=cost,
-        lines=tuple(_lines(case, idle, case.host_per_step(loading), name, behind)),
+        lines=tuple(lines),
         range=name,
-        change=Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case)),
+        change=change,
+        predicted=advised.predicted if advised else rest,
+        workers=advised.count if advised else None,
         when=idle,
-        title=behind or ("cpu" if case.device is None else ""),
+        title=behind,
         fix=behind,
-        confidence="medium" if name is None or behind else "high",
+        facts={"workers": advised.count if advised else SOME},
+        confidence="medium" if name is None or behind == "workers" else "high",
     )
+
+
+def _paced(case: Case, rest: Prediction | None, advised: Workers | None) -> Iterator[Line]:
+    """How many workers, and what stands in the way of more; for workers that are there, how much faster."""
+    if advised is None:
+        if rest is not None and rest.step_ns < case.step_ns:
+            yield line("keep-up", case.step_ns / rest.step_ns, "times", "replay", rest=rest.step_ns)
+        return
+    at = {"loading": advised.loading_ns, "rest": advised.rest_ns}
+    if advised.short:
+        step = advised.predicted.step_ns
+        yield line("short", advised.count, "", "replay", needed=advised.needed, step=step, **at)
+    else:
+        yield line("hides", advised.count, "", "replay", **at)
+    if advised.limit == "most":
+        yield line("most")
+    if advised.cores is None:
+        yield line("assumed")
+    elif advised.limit == "cores" or (advised.short and not advised.limit):
+        key = "cores-unsure" if advised.busy is None else "cores"
+        yield line(key, advised.cores, "", "capture", busy=advised.busy)
 
 
 def _pinned(case: Case) -> dict[str, Any]:
@@ -145,7 +201,7 @@ def _lines(case: Case, idle: Union, taken: float, name: str | None, behind: str)
     if name and case.device is not None and taken > 1.1 * cost:  # the rest is hidden behind the GPU, where one works
         yield line("host", taken, "ns", "ranges", range=name, hidden=taken - cost)
     if call and waited >= 0.1:
-        yield line("queue" if behind else "waits", waited, "", "osrt", call=call)
+        yield line("queue" if behind == "workers" else "waits", waited, "", "osrt", call=call)
     hot = case.hot(idle)
     if hot:
         yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
@@ -186,6 +242,10 @@ GPU가 다음 배치를 기다립니다.
 배치가 없으면 스텝을 시작할 수 없습니다. 메인 스레드에서 하는 로딩은 언제나 스텝보다 앞서 끝나야 하고, 그동안 GPU는 할
 일이 없습니다. 워커는 GPU가 연산하는 동안 여러 배치를 한꺼번에 로딩하므로 넘겨받는 시간만 남습니다.
 
+필요한 워커 수는 로딩 시간을 스텝의 나머지 시간으로 나눈 값에 4분의 1을 더한 것입니다. 예측은 권하는 워커 수를
+기준으로 합니다. 스텝은 로딩 시간을 워커 수로 나눈 값보다도, CPU 작업을 장비의 코어 수로 나눈 값보다도 짧아지지
+않습니다. 파일이나 네트워크를 기다리는 로딩은 그동안 코어를 쓰지 않습니다.
+
 ## 안전성
 
 안전합니다. 맵 방식 데이터 세트라면 같은 샘플이 같은 순서로 나옵니다. 반복 방식(iterable) 데이터 세트는 워커끼리 직접
@@ -201,7 +261,8 @@ GPU가 다음 배치를 기다립니다.
 ## 판정 기준
 
 스텝의 2 % 이상입니다. GPU에 가려지는 로딩은 비용이 없으므로 표시하지 않습니다. 예측에서 로딩에 남겨 두는 시간은
-스텝마다 30 µs입니다. 워커를 쓴 캡처에서 완성된 배치를 큐에서 꺼내는 데 10~30 µs가 걸렸습니다.
+스텝마다 30 µs입니다. 워커를 쓴 캡처에서 완성된 배치를 큐에서 꺼내는 데 10~30 µs가 걸렸습니다. 워커는 16개까지, 그리고
+코어가 쉬지 않고 계산시킬 수 있는 수까지만 권합니다(로딩이 CPU 작업인지 알 수 없으면 적어도 4개).
 """
 
 TEXTS["ko"] = Texts(
@@ -219,10 +280,20 @@ TEXTS["ko"] = Texts(
         "queue": "그 시간의 {value:pct} 동안 메인 스레드가 큐의 소비자처럼 {call}에서 기다립니다",
         "waits": "그 시간의 {value:pct} 동안 메인 스레드가 {call}에서 기다립니다",
         "hot": "그때의 CPU 샘플은 대부분 다음 함수에 있습니다: {symbols}",
+        "hides": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 워커 {value:n}개면 로딩이 가려집니다",
+        "short": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 다 가리려면 워커 {needed:n}개가 필요하고, "
+        "{value:n}개로는 스텝이 {step:ms}가 됩니다",
+        "cores": "캡처한 프로그램이 쓸 수 있는 코어는 {value:n}개이고 로딩의 {busy:pct}가 CPU 작업입니다. 워커를 더 "
+        "늘리면 서로 느려집니다",
+        "cores-unsure": "캡처한 프로그램이 쓸 수 있는 코어는 {value:n}개입니다. 로딩이 계산하는지 기다리는지는 캡처에 "
+        "없으며, 기다리는 로딩일 때만 워커를 더 늘리는 것이 도움이 됩니다",
+        "most": "워커마다 메모리와 시작 시간이 들기 때문에 그보다 많이는 권하지 않습니다",
+        "assumed": "CPU 코어 수는 캡처에 없습니다. 이 워커들에 충분하다고 가정합니다",
+        "keep-up": "배치가 {value:times} 빠르게 와야 스텝의 나머지({rest:ms})에 가려집니다",
     },
     fix=Fix(
         title="워커 프로세스에서 로딩하고 프리페치하기",
-        pytorch="DataLoader에 num_workers(GPU마다 4~8에서 시작), pin_memory=True, persistent_workers=True를 주고 "
+        pytorch="DataLoader에 num_workers={workers}, pin_memory=True, persistent_workers=True를 주고 "
         ".to(device, non_blocking=True)로 복사하십시오. 어떤 배치 이터러블이든 한 줄이면 됩니다. for batch "
         "in unstall.prefetch(loader, device='cuda')는 연산하는 동안 다음 배치들을 꺼내 페이지 고정 메모리에 "
         "담아 복사합니다.",
@@ -232,6 +303,13 @@ TEXTS["ko"] = Texts(
         "동안 별도 스트림에서 cudaMemcpyAsync로 복사하십시오.",
     ),
     fixes={
+        "cpu": Fix(
+            title="워커 프로세스에서 로딩하고 프리페치하기",
+            pytorch="DataLoader에 num_workers={workers}, persistent_workers=True를 주십시오. 어떤 배치 이터러블이든 한 "
+            "줄이면 됩니다. for batch in unstall.prefetch(loader)는 그동안 다음 배치들을 꺼냅니다.",
+            jax="grain 또는 tf.data에서 .prefetch(2)와 병렬 map 호출로 스텝에 데이터를 공급하십시오.",
+            cuda="현재 배치를 계산하는 동안 다음 배치를 다른 스레드에서 읽고 디코딩하십시오.",
+        ),
         "workers": Fix(
             title="로딩이 따라오게 하기: 워커를 늘리거나 샘플당 일을 줄이기",
             pytorch="CPU 코어가 놀고 있는 한 num_workers와 prefetch_factor를 올리십시오. 그다음 샘플 하나를 싸게 "

@@ -105,7 +105,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         predicted_speedup=None if predicted is None else 1.0 / (1.0 - min(gain, 0.999)),
         confidence=_confidence(case, hit, predicted),
         evidence=_evidence(told, case, hit),
-        fix=texts.fix_text(_fix(rule, case, hit, told), case.framework, facts),
+        fix=texts.fix_text(_fix(rule, case, hit, told), case.framework, facts, hit.workers),
         next_limit=_next(case, hit, predicted),
         main=not hit.side_note and gain >= NOISE,
     )
@@ -122,7 +122,7 @@ def _predicted(case: Case, hit: Hit) -> Prediction | None:
     base = case.baseline
     if hit.seldom or hit.change is None or base is None:
         return base if hit.seldom else None
-    made = case.predict(hit.change)
+    made = hit.predicted or case.predict(hit.change)
     if made is None:
         return None
     idle = 1.0 - case.share(case.per_step(case.part("gpu_compute", "other_process")))

@@ -116,7 +116,7 @@ def evidence(texts: Texts, row: Line) -> Evidence:
     return Evidence(text=say(texts.says[row.key], row.facts), value=value, unit=row.unit, source=row.source)
 
 
-def fix_text(fix: Fix, framework: str, facts: Mapping[str, Any]) -> FixText:
+def fix_text(fix: Fix, framework: str, facts: Mapping[str, Any], workers: int | None = None) -> FixText:
     """The remedy as the report shows it."""
     return FixText(
         title=say(fix.title, facts),
@@ -124,6 +124,7 @@ def fix_text(fix: Fix, framework: str, facts: Mapping[str, Any]) -> FixText:
         text=say(fix.text(framework), facts),
         trial=fix.trial,
         patch=fix.patch,
+        workers=workers,
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from dataclasses import replace
 from typing import Any
 
 from unstall.fix.remedy import Remedy
 
+ADVISED = "UNSTALL_WORKERS"
+"""Environment variable by which a trial tells its program how many workers the profile advises."""
 FEWEST, MOST = 4, 16
 """Loading often waits (files, network), so few cores are no reason for fewer than 4 workers; each worker costs memory
 and start-up time, so more than 16 must be asked for."""
@@ -19,7 +22,9 @@ NONE = ("0",)
 
 
 def workers() -> int:
-    """How many for this machine: its cores but two, which the training itself needs."""
+    """How many where no profile advises a number: this machine's cores but two, which the training itself needs."""
+    if os.environ.get(ADVISED, "").isdigit():
+        return int(os.environ[ADVISED])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(FEWEST, min(cores - 2, MOST))
 
@@ -58,10 +63,21 @@ def patch(script: Any) -> None:
         script.set_argument(call, "persistent_workers", "True")
 
 
+def tuned(remedy: Remedy, count: int | None) -> Remedy:
+    """This remedy for a number of workers that a profile advises; any other as it is."""
+    if count is None or remedy.name != REMEDY.name:
+        return remedy
+    return replace(remedy, write=_written(count), lead=count * PREFETCH)
+
+
+def _written(count: int) -> str:
+    return f"DataLoader(…, num_workers={count}, persistent_workers=True)"
+
+
 REMEDY = Remedy(
     name="dataloader-workers",
     title="Load in worker processes",
-    write=f"DataLoader(…, num_workers={workers()}, persistent_workers=True)",
+    write=_written(workers()),
     codes=("host-data-loading", "host-python-work", "gil-contention"),
     redraws=True,
     lead=workers() * PREFETCH,

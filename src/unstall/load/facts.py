@@ -121,6 +121,7 @@ def meta_of(path: Path, db: Database, facts: Facts, first: int, last: int) -> Me
         options=_options(facts),
         rank=_rank(facts),
         host=system.get("Hostname") or facts.export.get("EXPORT_HOST", ""),
+        cores=_cores(facts, system),
     )
 
 
@@ -198,6 +199,16 @@ def _options(facts: Facts) -> dict[str, str]:
         if name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE"):
             options["cuda_graph_trace"] = value.lower()
     return options
+
+
+def _cores(facts: Facts, system: Mapping[str, str]) -> int | None:
+    """What the program could use, where our collector asked it; what nsys says of the machine otherwise."""
+    try:
+        told = [p.get("cpus") for p in json.loads(facts.ours.get("processes", "{}")).values()]
+    except (ValueError, AttributeError):
+        told = []
+    known = [n for n in (*told, _integer(system.get("CpuCores"))) if isinstance(n, int) and n > 0]
+    return known[0] if known else None
 
 
 def _rank(facts: Facts) -> int | None:

@@ -30,6 +30,7 @@ def named_rows(frame: pl.DataFrame) -> pl.DataFrame:
         "type",
         "thread",
         "domain_id",
+        "cpu_ns",
         name=pl.coalesce(pl.col("text").cast(NAME), "named"),
         process=pl.col("thread") & PROCESS_MASK,
         end_thread=pl.coalesce("end_thread", "thread"),

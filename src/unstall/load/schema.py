@@ -73,7 +73,7 @@ class Source:
 
 NVTX = Source("nvtx", "NVTX_EVENTS", {
     "start": ("start",), "end": ("end",), "type": ("eventType",), "text": ("$text",), "named": ("@textId",),
-    "thread": ("globalTid",), "end_thread": ("endGlobalTid",), "domain_id": ("domainId",),
+    "thread": ("globalTid",), "end_thread": ("endGlobalTid",), "domain_id": ("domainId",), "cpu_ns": ("cpuNs",),
 }, needs=("start", "eventType"))  # fmt: skip
 
 SOURCES: tuple[Source, ...] = (  # the largest first: they are read in this order by a few threads

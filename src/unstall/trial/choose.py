@@ -25,6 +25,12 @@ def from_findings(report: Report) -> tuple[list[str], dict[str, int]]:
     return names, predicted
 
 
+def workers(report: Report | None) -> int | None:
+    """Worker processes that the first finding about them is predicted with."""
+    found = sorted(report.findings if report else [], key=lambda f: not f.main)
+    return next((f.fix.workers for f in found if f.fix.workers), None)
+
+
 def _serving(finding: Finding) -> list[str]:
     """The remedy that the finding names first, then the others that serve its code."""
     best = _named(finding.fix.trial)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from unstall.errors import CollectionFailed
+from unstall.fix.dataloader_workers import tuned
 from unstall.fix.remedy import Remedy, named
 from unstall.trial import gain, losses
 from unstall.trial.outcome import Outcome, Plan, Row
@@ -22,6 +23,10 @@ Say = Callable[[str], None]
 
 FOR_COMBINATION = 0.25  # share of the time kept for the winners together
 ROUNDS = 5  # more runs of one candidate than that tell nothing new
+HOPELESS = 1 / 1.2
+"""A ratio below this after one run a side is beyond what two runs of one program differ by."""
+AT_BEST = 1 + gain.TIGHT
+"""Not faster in the middle and no better than this at best after two runs a side: no gain to find."""
 CHEAPEST = 3.0  # seconds: no run is planned to be shorter
 
 
@@ -42,7 +47,7 @@ class Trial:
         self.plan, self.say, self.once = plan, say, once
         self.begun = time.monotonic()
         self.plain: list[Run] = []
-        self.candidates = [_candidate([r]) for r in named(plan.names)]
+        self.candidates = [_candidate([tuned(r, plan.workers)]) for r in named(plan.names)]
         self.seconds = plan.budget  # in steps, a run
         self.stopped = False
         self.fresh = True  # the last run was a plain one
@@ -54,7 +59,12 @@ class Trial:
     def run(self, names: Sequence[str], label: str) -> Run:
         """One run of the program, told on the way."""
         run = self.once(
-            self.plan.command, names, steps=self.plan.steps, seconds=self.seconds, most=max(self.left(), 30.0)
+            self.plan.command,
+            names,
+            steps=self.plan.steps,
+            seconds=self.seconds,
+            most=max(self.left(), 30.0),
+            workers=self.plan.workers,
         )
         self.stopped = self.stopped or run.interrupted
         self.say(f"{label}: {_told(run)} ({run.seconds:.0f} s; {max(self.left(), 0):.0f} s left)")
@@ -131,7 +141,10 @@ class Trial:
                 row.verdict, row.reason = "inconclusive", "one run a side: runs differ by more than steps do"
             elif enough:
                 row.reason = ""
-            c.done = c.done or (enough and found.tight) or (found.high < 1 / 1.2 and len(c.runs) >= 1 and enough)
+            hopeless = found.high < HOPELESS or (enough and found.ratio <= 1 and found.high < AT_BEST)
+            if hopeless and not (enough and found.tight):
+                row.verdict, row.reason = found.verdict, _given_up(found, len(c.runs))
+            c.done = c.done or hopeless or (enough and found.tight)
         if row.losses.verdict == "differ":
             c.done, row.verdict, row.reason = True, "rejected", f"losses: {row.losses.text}"
 
@@ -220,6 +233,13 @@ def _candidate(some: list[Remedy]) -> Candidate:
             write=[r.write for r in some],
         ),
     )
+
+
+def _given_up(found: gain.Gain, runs: int) -> str:
+    told = "one run" if runs == 1 else f"{runs} runs"
+    if found.high < 1:
+        return f"given up after {told}: at least {1 / found.high - 1:.0%} slower"
+    return f"given up after {told}: at best {found.high - 1:.0%} faster"
 
 
 EXCLUSIVE = ({"fused-optimizer", "foreach-optimizer"}, {"compile", "cuda-graph"})

@@ -27,6 +27,7 @@ class Plan:
         predicted: remedy → predicted step time in ns, from the findings of a profile.
         budget: seconds that all runs together may take.
         steps: steps after which a run is ended.
+        workers: worker processes of a ``DataLoader`` that the findings advise; ``None``: as many as fit this machine.
     """
 
     command: Sequence[str]
@@ -34,6 +35,7 @@ class Plan:
     predicted: dict[str, int]
     budget: float = 300.0
     steps: int = 100
+    workers: int | None = None
 
 
 class Losses(msgspec.Struct, kw_only=True):

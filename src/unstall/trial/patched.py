@@ -27,7 +27,7 @@ class Patched:
     why: str = ""
 
 
-def command(original: Sequence[str], remedies: Sequence[Remedy], folder: Path) -> Patched:
+def command(original: Sequence[str], remedies: Sequence[Remedy], folder: Path, workers: int | None = None) -> Patched:
     """The command with those remedies written into a copy of its script; unchanged where none needs that."""
     wanted = [r for r in remedies if r.by_patch]
     if not wanted:
@@ -37,7 +37,7 @@ def command(original: Sequence[str], remedies: Sequence[Remedy], folder: Path) -
         return Patched(list(original), "can be tried only on `python SCRIPT.py …`")
     try:
         text = patching.read(Path(original[at]))
-        made = patching.make(text, wanted, path=original[at], workers=dataloader_workers.workers())
+        made = patching.make(text, wanted, path=original[at], workers=workers or dataloader_workers.workers())
     except UnstallError as error:
         return Patched(list(original), str(error))
     if not all(any(c.remedy == r.name for c in made.patch.changes) for r in wanted):

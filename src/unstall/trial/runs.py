@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.collect.process import supervise
+from unstall.fix.dataloader_workers import ADVISED, tuned
 from unstall.fix.inject import END, PLUGIN, TRIAL
-from unstall.fix.remedy import named
+from unstall.fix.remedy import Remedy, named
 from unstall.instrument import Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME
@@ -59,7 +60,9 @@ class Run:
         return not self.reason
 
 
-def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: float, most: float) -> Run:
+def once(
+    command: Sequence[str], names: Sequence[str], *, steps: int, seconds: float, most: float, workers: int | None = None
+) -> Run:
     """Run it once.
 
     Args:
@@ -68,10 +71,12 @@ def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: f
         steps: end after so many steps.
         seconds: end after so long in steps, once enough are done.
         most: the run is ended from outside after that many seconds.
+        workers: worker processes where a remedy makes some; ``None`` for as many as fit this machine.
     """
     with tempfile.TemporaryDirectory(prefix="unstall-try-") as folder:
         template, log = str(Path(folder) / STEP_LOG_NAME), Path(folder) / "output.txt"
-        made = patched.command(command, named(names), Path(folder))
+        remedies = [tuned(r, workers) for r in named(names)]
+        made = patched.command(command, remedies, Path(folder), workers)
         if made.why:
             return Run(0, 0.0, reason=made.why, impossible=True)
         inside = Options(parts=("steps", "losses"), step_log=template, plugins=(PLUGIN,))
@@ -79,38 +84,42 @@ def once(command: Sequence[str], names: Sequence[str], *, steps: int, seconds: f
         with _Deadline(most) as deadline:
             ended = supervise(
                 instrumented(made.command, inside),
-                _environ(inside, names, steps, seconds),
+                _environ(inside, remedies, steps, seconds, workers),
                 out=log,
                 err=log,
                 remove=[Path(folder)],
                 on_event=deadline.on_event,
             )
         took = time.monotonic() - begun
-        run = _run(ended.code, took, main_log(read(template)), _lead(names), late=deadline.passed)
+        run = _run(ended.code, took, main_log(read(template)), _lead(remedies), late=deadline.passed)
         if run.reason and (last := _last_lines(log)):
             run.reason += f": {last}"
         run.interrupted = bool(ended.signals)
         return run
 
 
-def _environ(inside: Options, names: Sequence[str], steps: int, seconds: float) -> dict[str, str]:
-    env, lead = environment(inside), _lead(names)
+def _environ(
+    inside: Options, remedies: Sequence[Remedy], steps: int, seconds: float, workers: int | None
+) -> dict[str, str]:
+    env, lead = environment(inside), _lead(remedies)
     env.update(
         {
-            TRIAL: ",".join(names),
+            TRIAL: ",".join(r.name for r in remedies),
             END: f"{steps + lead}:{seconds:g}:{lead}",
             "PYTHONHASHSEED": env.get("PYTHONHASHSEED", "0"),
         }
     )
-    for remedy in named(names):
+    if workers is not None:
+        env[ADVISED] = str(workers)
+    for remedy in remedies:
         for name, value in remedy.environ.items():
             env[name] = f"{env[name]},{value}" if env.get(name) else value
     return env
 
 
-def _lead(names: Sequence[str]) -> int:
+def _lead(remedies: Sequence[Remedy]) -> int:
     """Steps that may live on batches made before: their times are not steady."""
-    return max((remedy.lead for remedy in named(names)), default=0)
+    return max((remedy.lead for remedy in remedies), default=0)
 
 
 def _run(code: int, seconds: float, log: StepLog | None, lead: int, *, late: bool) -> Run:

@@ -139,6 +139,9 @@ HEARD = {
     ),
     "plain": "그대로",
     "{n_step} ms a step ({n_took} s; {n_left} s left)": "스텝당 {n_step} ms({n_took} s; {n_left} s 남음)",
+    "given up after one run: at least {share} slower": "한 번 실행하고 그만둠: 적어도 {share} 느림",
+    "given up after {runs} runs: at least {share} slower": "{runs}번 실행하고 그만둠: 적어도 {share} 느림",
+    "given up after {runs} runs: at best {share} faster": "{runs}번 실행하고 그만둠: 좋아야 {share} 빠름",
     "one run a side: runs differ by more than steps do": (
         "한쪽에 실행 한 번씩입니다: 실행끼리의 차이가 스텝끼리의 차이보다 큽니다"
     ),

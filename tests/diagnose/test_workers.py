@@ -1,0 +1,106 @@
+"""How many loader workers are advised, and how far those get: bounds by workers, by cores, by what loading does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from unstall.analyze import analyze
+from unstall.diagnose import diagnose
+from unstall.model import Finding
+from unstall.testing import TraceBuilder, ms, us
+
+Load = Callable[[TraceBuilder, int, int], None]
+
+
+def computes(t: TraceBuilder, start: int, end: int) -> None:
+    t.range("data_load", start, end, cpu_ns=end - start)
+
+
+def waits(t: TraceBuilder, start: int, end: int) -> None:
+    t.range("data_load", start, end, cpu_ns=0)
+
+
+def sleeps(t: TraceBuilder, start: int, end: int) -> None:
+    """As nsys shows it: no CPU clock in ranges, but the OS calls."""
+    t.range("data_load", start, end)
+    t.osrt("clock_nanosleep", start, end)
+
+
+def untold(t: TraceBuilder, start: int, end: int) -> None:
+    t.range("data_load", start, end)
+
+
+def finding(load: Load, *, cores: int | None, loading: int = ms(40), gpu: bool = True) -> Finding:
+    """Steps of ``loading`` and 4 ms of everything else."""
+    t = TraceBuilder(trace=("cuda", "nvtx") if gpu else ("nvtx",), gpu="NVIDIA H200" if gpu else "")
+    t.meta(cores=cores, unprofiled_ns=loading + ms(4))
+    for i in range(12):
+        at = i * (loading + ms(4))
+        t.range(f"step_{i}", at, at + loading + ms(4))
+        load(t, at, at + loading)
+        if gpu:
+            t.launch("gemm", at + loading, us(10), kernel_dur=ms(3.9))
+            t.sync("stream", at + loading + us(20), at + loading + ms(3.95))
+        else:
+            t.range("forward", at + loading, at + loading + ms(4))
+    found = diagnose(analyze(t.profile())).findings
+    return next(f for f in found if f.code == "host-data-loading")
+
+
+def evidence(found: Finding) -> str:
+    return " / ".join(e.text for e in found.evidence)
+
+
+def test_enough_workers_leave_the_rest_of_the_step() -> None:
+    found = finding(waits, cores=16)
+    assert found.fix.workers == 13  # 40 / 4 and a quarter more
+    assert found.predicted_step_ns == pytest.approx(ms(4), rel=0.1)
+    assert "num_workers=13" in found.fix.text and "13 workers hide it" in evidence(found)
+
+
+def test_no_step_is_shorter_than_its_loading_over_the_workers() -> None:
+    found = finding(waits, cores=64, loading=ms(400))
+    assert found.fix.workers == 16
+    assert found.predicted_step_ns == pytest.approx(ms(25), rel=0.01)
+    assert "workers would hide it; 16 bring the step to 25.0 ms" in evidence(found)
+    assert "no more than that are advised" in evidence(found) and "cores" not in evidence(found)
+
+
+def test_loading_that_computes_is_bounded_by_the_cores() -> None:
+    found = finding(computes, cores=2)
+    assert found.fix.workers == 2
+    assert found.predicted_step_ns == pytest.approx(ms(22), rel=0.02)  # 44 ms of CPU work on two cores
+    assert found.predicted_low_ns is not None and found.predicted_low_ns > ms(15)
+    assert "2 cores, and 100 % of the loading is CPU work" in evidence(found)
+
+
+@pytest.mark.parametrize("load", [waits, sleeps])
+def test_loading_that_waits_scales_beyond_the_cores(load: Load) -> None:
+    found = finding(load, cores=2)
+    assert found.fix.workers == 13
+    assert found.predicted_step_ns == pytest.approx(ms(4), rel=0.1)
+
+
+def test_where_waiting_and_computing_cannot_be_told_apart_the_interval_spans_both() -> None:
+    found = finding(untold, cores=2)
+    assert found.fix.workers == 4 and found.confidence == "low"
+    assert found.predicted_low_ns is not None and found.predicted_low_ns < ms(10)
+    assert found.predicted_high_ns is not None and found.predicted_high_ns > ms(22)
+    assert "more workers help only where it waits" in evidence(found)
+
+
+def test_cores_that_the_capture_does_not_tell_are_an_assumption_that_is_said() -> None:
+    assert "is not in the capture: enough for these workers are assumed" in evidence(finding(computes, cores=None))
+
+
+def test_without_a_gpu_nothing_is_pinned() -> None:
+    found = finding(waits, cores=4, gpu=False)
+    assert "num_workers=13" in found.fix.text
+    assert "pin" not in found.fix.text and "cuda" not in found.fix.text
+
+
+def test_training_on_the_cpu_shares_its_cores_with_workers_that_compute() -> None:
+    found = finding(computes, cores=2, gpu=False)
+    assert found.predicted_step_ns == pytest.approx(ms(23), rel=0.05)  # between 44 / 2 and 4 + 40 / 2
