@@ -122,7 +122,7 @@ class Meta:
         start_ns, end_ns: span of the capture in its own clock.
         utc_epoch_ns: wall-clock time of the capture's zero, where stored.
         unprofiled_ns: step time without the profiler, stored by ``unstall run``, ns; ``None`` when unknown.
-        options: traced options as far as the file tells (``trace``, ``cuda_graph_trace`` …).
+        options: traced options as far as the file tells (``trace``, ``cuda_graph_trace``, ``auto`` …).
         rank: rank from the environment stored in the capture, where known.
         host: host name as stored; may be redacted.
         cores: CPU cores that the program could use (our own captures) or that the machine has (nsys).

@@ -188,3 +188,22 @@ def test_docs_pages_are_current() -> None:
             f"{name} is out of date: python -m unstall.diagnose.docs"
         )
     assert {p.name for p in folder.glob("*.md")} == set(docs.pages())
+
+
+def test_a_capture_of_the_built_in_collector_is_told_ways_that_it_has() -> None:
+    trace = TraceBuilder(trace=("nvtx",), gpu="").meta(producer="unstall")
+    for k in range(8):
+        trace.range(f"step_{k}", k * 1_000_000, (k + 1) * 1_000_000)
+    report = diagnose(analyze(trace.profile()))
+    said = {n.code: n.reason for n in report.not_checked}
+    assert not [reason for reason in said.values() if "--trace" in reason or "--sample" in reason]
+    assert "does where nsys is" in said["osrt"] and "with a GPU" in said["compute-bound"]
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_no_steps_advises_what_was_not_done_yet(auto: bool) -> None:
+    trace = TraceBuilder().meta(options={"auto": "true"} if auto else {})
+    trace.launch("kernel", 0)
+    (told,) = [w.text for w in diagnose(analyze(trace.profile())).warnings if w.code == "no-steps"]
+    assert "--step REGEX" in told and "unstall.step" in told
+    assert ("`unstall run --auto`" in told) != auto

@@ -124,6 +124,15 @@ def test_nvtx_is_judged_by_the_nsys_it_meets(tmp_path: Path, nvtx: str, nsys: st
     assert ("nvtx<0.2.12" in found.remedy) == (state == "limited")
 
 
+@pytest.mark.parametrize("gpu", [True, False])
+def test_the_last_words_name_the_collector_of_auto_where_it_is_another(tmp_path: Path, gpu: bool) -> None:
+    install(tmp_path, "2022.4.2")
+    record = look(tmp_path, None if gpu else Machine(tmp_path), packages={"nvtx": "0.2.17"})
+    assert (record.collector, record.collector_auto) == ("nsys", "nsys" if gpu else "builtin")
+    said = " ".join(render(record).split())
+    assert ("with --auto or --steps the built-in collector" in said) != gpu
+
+
 def test_counters_for_administrators(tmp_path: Path) -> None:
     found = check(look(tmp_path), "GPU metrics")
     assert found.state == "limited" and "NVreg_RestrictProfilingToAdminUsers=0" in found.remedy

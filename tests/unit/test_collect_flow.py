@@ -238,8 +238,8 @@ NEW = {"nvtx": "0.2.17", "driver": ""}
     ("2022.4.2", NEW, {"steps": (5, 9)}, "builtin"),
     ("2022.4.2", NEW, {"auto": True}, "builtin"),
     ("2022.4.2", NEW, {"auto": True, "collector": "nsys"}, "nsys, and told"),
-    ("2022.4.2", NEW, {}, "nsys"),
-    ("2022.4.2", {**NEW, "driver": "570.1"}, {"auto": True}, "nsys"),
+    ("2022.4.2", NEW, {}, "nsys, and told"),
+    ("2022.4.2", {**NEW, "driver": "570.1"}, {"auto": True}, "nsys, and told"),
     ("2022.4.2", {**NEW, "nvtx": "0.2.11"}, {"auto": True}, "nsys"),
     ("2024.5.1", NEW, {"auto": True}, "nsys"),
 ])  # fmt: skip

@@ -204,7 +204,7 @@ def test_lost_cuda_events_are_said(tmp_path: Path, produced: int, error: bool, l
 
 def test_cores_are_those_of_the_machine_or_those_that_our_collector_was_allowed(kernels_only: Path) -> None:
     assert load(kernels_only).meta.cores is None
-    told = "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (0, '', 'CpuCores', 0, '16')"
+    told = "CREATE TABLE TARGET_INFO_SYSTEM_ENV AS SELECT 'CpuCores' AS name, '16' AS value"
     assert changed(kernels_only, told).meta.cores == 16
     ours = "CREATE TABLE UNSTALL_META AS SELECT 'processes' AS name, '{\"7\": {\"cpus\": 2}}' AS value"
     assert changed(kernels_only, ours).meta.cores == 2

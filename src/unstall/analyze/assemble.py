@@ -235,18 +235,22 @@ def not_collected(profile: Profile) -> list[NotChecked]:
     return [NotChecked(code=t, reason=in_terms_of(producer, t, text)) for t, text in missing]
 
 
+NO_STEPS = (
+    "No repeating step was found: totals cover the whole capture, warm-up included. "
+    "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`)."
+)
+NO_STEPS_AUTO = (
+    "No repeating step was found, although --auto was on: totals cover the whole capture, warm-up included. "
+    "Write `with unstall.step(i):` in the loop, or name a range that comes once a step with --step REGEX."
+)
+
+
 def _warnings(
     profile: Profile, nested: pl.DataFrame | None, ops: pl.DataFrame, steps: tuple[StepTable, ...]
 ) -> list[Warning_]:
     out = [] if nested is None else list(ranges.warnings(nested))
     if not steps:
-        out.append(
-            Warning_(
-                code="no-steps",
-                text="No repeating step was found: totals cover the whole capture, warm-up included. "
-                "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`).",
-            )
-        )
+        out.append(Warning_(code="no-steps", text=NO_STEPS_AUTO if "auto" in profile.meta.options else NO_STEPS))
     shared = _shared_devices(ops)
     if shared:
         out.append(Warning_(code="shared-gpu", text=shared))

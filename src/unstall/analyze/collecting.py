@@ -18,8 +18,22 @@ KINETO = {
     "gpu_metrics": NSYS_ONLY,
 }
 
+WITH_NSYS = "the built-in collector does not record them; `unstall run` does where nsys is (see `unstall doctor`)"
+OF_TORCH = "the built-in collector sees those of torch on a machine with a GPU, nsys all (see `unstall doctor`)"
+BUILTIN = {
+    "kernels": OF_TORCH,
+    "copies": OF_TORCH,
+    "api": OF_TORCH,
+    "osrt": WITH_NSYS,
+    "gil": WITH_NSYS,
+    "gpu_metrics": WITH_NSYS,
+    "ranges": "annotate the program (unstall.annotate), or `unstall run --auto` for a script without ranges",
+    "samples": "the program ended before the first sample was due",
+}
+OTHERS = {"kineto": KINETO, "unstall": BUILTIN}
+
 
 def in_terms_of(producer: str, table: str, reason: str) -> str:
     """``reason`` (what is missing: how nsys collects it) with the way that the capture's own profiler offers."""
-    other = KINETO.get(table) if producer == "kineto" else None
+    other = OTHERS.get(producer, {}).get(table)
     return reason if other is None else reason.partition("collect with")[0] + other

@@ -47,10 +47,14 @@ LOADING = re.compile(
     r"|wait[ _./:-]?(batch|data|input)|(batch|data|input|sample)[ _./:-]?(wait|fetch|read|prep|queue|gen)"
     r"|fetch(?!.*grad)|data[ _]?(time|iter|pipe|queue)|_next_data|DataLoaderIter"
     r"|(^|[^a-z])(data|loading|loader|dataloader|dataset|augment\w*|preprocess\w*|decode|collate|tokeni[sz]e\w*)($|[^a-z])"
+    r"|(^|[/:|>\s])load(ing)?[ _#]?[\d*]*$|load[ _]?(next|item|example|image|record|shard)"  # load, train/load, load_3
     r"|데이터|로딩|读取|加载|データ"
 )
 """Range names that mean: the step waits for its input. A copy to the device is not loading (``h2d``, ``to_device``)."""
-NOT_LOADING = re.compile(r"(?i)h2d|to[ _]?(device|gpu|cuda)|copy|transfer|download|data[ _]?parallel|metadata")
+NOT_LOADING = re.compile(
+    r"(?i)h2d|to[ _]?(device|gpu|cuda)|copy|transfer|download|data[ _]?parallel|metadata"
+    r"|(checkpoint|ckpt|model|weights?|state|params?)[ _./:-]+load"
+)
 SAVING = re.compile(
     r"(?i)checkpoint(?!ing)|ckpt|save|저장|로그|(^|[^a-z])(log|logging|logger|write|dump|tensorboard|wandb)($|[^a-z])"
 )

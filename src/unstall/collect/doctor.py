@@ -63,6 +63,7 @@ class Doctor:
     container: str
     checks: list[Check] = field(default_factory=list)
     collector: str = "builtin"
+    collector_auto: str = "builtin"  # with --auto or --steps
     collects: list[str] = field(default_factory=list)
     nsys: list[dict[str, Any]] = field(default_factory=list)
     ncu: list[str] = field(default_factory=list)
@@ -110,6 +111,8 @@ def doctor(
         _disk(),
     ]
     record.collector = "nsys" if best is not None and best.complete else "builtin"
+    deaf = _state(record, "nvtx") == "limited" and _state(record, "GPU") != "ok"
+    record.collector_auto = "builtin" if deaf else record.collector
     record.collects = _collects(record, machine, package)
     return record
 
@@ -255,19 +258,22 @@ def _disk() -> Check:
     return Check("disk", "ok", f"{text}.")
 
 
+def _state(record: Doctor, name: str) -> State:
+    return next(check.state for check in record.checks if check.name == name)
+
+
 def _collects(record: Doctor, machine: Machine, package: Callable[[str], str]) -> list[str]:
     """What a run here would hold, in words."""
-    state = {check.name: check.state for check in record.checks}
-    gpu = state["GPU"] == "ok"
+    gpu = _state(record, "GPU") == "ok"
     if record.collector == "builtin":
         kernels = ["kernels, copies and CUDA calls through torch"] if gpu and package("torch") else []
         return ["NVTX ranges, threads, CPU time, Python stacks", *kernels]
-    limited = state["nvtx"] == "limited"
+    limited = _state(record, "nvtx") == "limited"
     torch = package("torch") and "without CUDA" not in _cuda_of_torch()
     some = "NVTX ranges of torch, not of pip nvtx" if torch else "NVTX ranges of other libraries, not of pip nvtx"
     found = [some if limited else "NVTX ranges", "OS runtime calls"]
     found += ["kernels, copies, CUDA calls"] if gpu else []
-    return found + (["CPU samples, context switches"] if state["CPU samples"] == "ok" else [])
+    return found + (["CPU samples, context switches"] if _state(record, "CPU samples") == "ok" else [])
 
 
 def _package(name: str) -> str:

@@ -82,6 +82,8 @@ def _complete(run: Run, sqlite: Path, unprofiled: int | None) -> None:
     facts = {"unprofiled_ns": str(unprofiled)} if unprofiled else {}
     if run.rank is not None and not run.ranks:
         facts["rank"] = str(run.rank.number)
+    if run.options.auto:
+        facts["auto"] = "true"
     meta.write(sqlite, facts)
     meta.name_processes(sqlite, named(run.ranks), run.program)
     if not run.options.redact:

@@ -110,6 +110,9 @@ def _choose(run: Run) -> tuple[Nsys | None, list[Nsys]]:
     if best is not None and (not why or run.options.collector == "nsys"):
         if why:
             run.tell(Note("nsys-incomplete", why))
+        elif lost := _unheard(best):
+            ways = "pip install 'nvtx<0.2.12', or --collector builtin, where the program writes some"
+            run.tell(Note("nvtx-unheard", f"{lost}: {ways}."))
         return best, tools
     if run.options.collector == "nsys":
         raise CollectionFailed("nsys", "none was found on this machine", f"{DOCTOR}, or use --collector builtin")
@@ -141,14 +144,19 @@ def _unfit(nsys: Nsys | None) -> str:
 
 def _deaf(nsys: Nsys | None, run: Run) -> str:
     """Why this nsys would not hear the ranges that are asked for, and has no GPU to watch instead."""
-    version = pip_nvtx_version()
     asked = run.options.auto or run.options.steps
     if nsys is None or not asked or run.machine.driver or run.machine.gpus:
         return ""
+    lost = _unheard(nsys)
+    return f"{lost}, and no GPU is visible (pip install 'nvtx<0.2.12')." if lost else ""
+
+
+def _unheard(nsys: Nsys) -> str:
+    """What this nsys loses without a word; empty where it hears all."""
+    version = pip_nvtx_version()
     if not version or pip_records(version, nsys.version):
         return ""
-    lost = f"nsys {nsys.text} records no range of pip nvtx {version}"
-    return f"{lost}, and no GPU is visible (pip install 'nvtx<0.2.12')."
+    return f"nsys {nsys.text} records no range of pip nvtx {version}"
 
 
 def _with_nsys(run: Run, nsys: Nsys, tools: Sequence[Nsys]) -> Capture:

@@ -42,10 +42,23 @@ def render(record: Doctor, width: int = WIDEST, language: str = "en") -> str:
         "",
         *(line for check in record.checks for line in _check(check, width, say)),
         "",
-        *_wrapped(say("`unstall run` would use {collector:said}.", collector=COLLECTORS[record.collector]), width),
+        *_wrapped(_collector(record, say), width),
         *_wrapped(say("It records here: {what}.", what="; ".join(record.collects)), width),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _collector(record: Doctor, say: Speaker) -> str:
+    """Who would record; with --auto and --steps it may be another one."""
+    plain, auto = COLLECTORS[record.collector], COLLECTORS[record.collector_auto]
+    if plain == auto:
+        return say("`unstall run` would use {collector:said}.", collector=plain)
+    return say(
+        "`unstall run` would use {collector:said}; with --auto or --steps {other:said}, because this nsys records no "
+        "range of pip nvtx.",
+        collector=plain,
+        other=auto,
+    )
 
 
 def _check(check: Check, width: int, say: Speaker) -> list[str]:

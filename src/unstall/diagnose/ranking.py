@@ -192,7 +192,7 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
         best = max(group, key=lambda r: r.gain)  # the first of equals: processes come the most important first
         pids = sorted({str(r.finding.where.process) for r in group} - {str(best.finding.where.process)})
         if pids:
-            text = speaker(language)("The same in other processes: {pids}", pids=", ".join(pids))
+            text = speaker(language)("The same in other processes: pid {pids}", pids=", ".join(pids))
             best.finding.evidence.append(Evidence(text=text, value=len(pids), source="findings"))
         out.append(best)
     return out

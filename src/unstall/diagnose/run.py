@@ -97,5 +97,5 @@ class _Outcome:
 
 def _unfit(rule: Rule, case: Case) -> str:
     if rule.gpu and case.device is None:
-        return NO_GPU
+        return in_terms_of(case.profile.meta.producer, "kernels", NO_GPU)
     return NO_STEPS if rule.steps and case.whole else ""

@@ -195,6 +195,7 @@ def _span(db: Database, facts: Facts, first: int, last: int) -> tuple[int, int]:
 def _options(facts: Facts) -> dict[str, str]:
     asked = [TRACES[v.lower()] for n, v in facts.capture if n == "CAPTURE_EVENT_TYPE" and v.lower() in TRACES]
     options = {"trace": ",".join(dict.fromkeys(asked))} if asked else {}
+    options |= {"auto": facts.ours["auto"]} if "auto" in facts.ours else {}
     for name, value in facts.capture:
         if name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE"):
             options["cuda_graph_trace"] = value.lower()

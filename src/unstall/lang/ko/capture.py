@@ -59,6 +59,17 @@ HEARD = {
     ),
     "PyTorch's profiler does not record them": "PyTorch 프로파일러는 기록하지 않습니다",
     "`unstall run -- python train.py` does, with nsys": "`unstall run -- python train.py`는 nsys로 기록합니다",
+    "the built-in collector does not record them": "내장 수집기는 기록하지 않습니다",
+    "`unstall run` does where nsys is (see `unstall doctor`)": (
+        "nsys가 있으면 `unstall run`이 기록합니다(`unstall doctor` 참고)"
+    ),
+    "the built-in collector sees those of torch on a machine with a GPU, nsys all (see `unstall doctor`)": (
+        "GPU가 있는 장비에서 내장 수집기는 torch의 것을, nsys는 모두를 봅니다(`unstall doctor` 참고)"
+    ),
+    "annotate the program (unstall.annotate), or `unstall run --auto` for a script without ranges": (
+        "프로그램에 주석(unstall.annotate)을 다십시오. 구간이 없는 스크립트라면 `unstall run --auto`로 수집하십시오"
+    ),
+    "the program ended before the first sample was due": "첫 샘플을 얻기 전에 프로그램이 끝났습니다",
     # what is wrong with a capture
     "{n} of {n_all} processes with steps: only the {n_seen} with most work were examined": (
         "스텝이 있는 프로세스 {n_all}개 중 {n}개: 작업이 가장 많은 {n_seen}개만 조사했습니다"
@@ -68,6 +79,11 @@ HEARD = {
     "REGEX, or annotate them (unstall.step, or `unstall run --auto`).": (
         "되풀이되는 스텝을 찾지 못했습니다: 합계는 워밍업을 포함한 캡처 전체의 것입니다. --step REGEX로 스텝을 "
         "지정하거나 주석(annotate)을 다십시오(unstall.step 또는 `unstall run --auto`)."
+    ),
+    "No repeating step was found, although --auto was on: totals cover the whole capture, warm-up included. Write "
+    "`with unstall.step(i):` in the loop, or name a range that comes once a step with --step REGEX.": (
+        "--auto를 켰지만 되풀이되는 스텝을 찾지 못했습니다: 합계는 워밍업을 포함한 캡처 전체의 것입니다. 반복문에 "
+        "`with unstall.step(i):`를 쓰거나, 스텝마다 한 번 나오는 구간을 --step REGEX로 지정하십시오."
     ),
     "{n} processes ({pids}) share GPU {device}: each one's step includes waiting for the other's kernels": (
         "프로세스 {n}개({pids})가 GPU {device} 하나를 함께 씁니다: 각자의 스텝에는 다른 프로세스의 커널을 기다리는 "

@@ -17,6 +17,11 @@ TEXTS = {
     ", inside {container}": ", {container} 안",
     " Lost without it: {what}.": " 없으면 잃는 것: {what}.",
     "`unstall run` would use {collector:said}.": "`unstall run` 명령이 쓸 수집기: {collector:said}.",
+    "`unstall run` would use {collector:said}; with --auto or --steps {other:said}, because this nsys records no range "
+    "of pip nvtx.": (
+        "`unstall run` 명령이 쓸 수집기: {collector:said}. --auto나 --steps를 주면 {other:said}: 이 nsys는 pip nvtx의 "
+        "구간을 기록하지 못합니다."
+    ),
     "the built-in collector": "내장 수집기",
     "It records here: {what}.": "여기서 기록하는 것: {what}.",
     # try
