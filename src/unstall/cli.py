@@ -482,12 +482,18 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot show is no reason to fail
     try:
-        app(prog_name="unstall")
+        code = app(prog_name="unstall", standalone_mode=False)
     except UnstallError as error:
         _fail(str(error), error.exit_code)
+    except typer.Abort:
+        _fail("interrupted", 130)
     except Exception as error:
+        from unstall.commands import usage
+
+        if usage.is_usage(error):
+            sys.exit(usage.told(error, _fail))
         _crash(error)
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _crash(error: Exception) -> NoReturn:

@@ -22,25 +22,8 @@ from unstall.commands import demo as demo_command
 from unstall.errors import CollectionFailed, GateFailed, ProfileUnreadable, UnstallError, UsageError
 from unstall.report.json import from_json, schema
 
-ROOT = Path(__file__).parents[2]
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """``unstall ARGUMENTS`` in this process → exit code, standard output, standard error."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("UNSTALL_DEBUG", raising=False)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["unstall", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -329,10 +312,26 @@ def test_usage(
     code, out, err = run(*[str(profile) if a == "P" else a for a in arguments])
     assert code == 2
     assert "Traceback" not in err
+    assert not arguments or (err.startswith("unstall: ") and err.count("\n") == 1)
     assert digest(profile) == before
-    assert not arguments or err
     assert "WHERE IT GOES" not in out, "found out before the work starts"
     assert not [p for p in tmp_path.iterdir() if p.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "P", "--by", "no"), "--by: 'no' is not one of 'total', 'self', 'gpu'. See unstall report --help"),
+        (("ranks", "P", "--patience", "0"), "--patience: "), (("report", "P", "--top", "x"), "--top: "),
+        (("report",), "Missing argument 'PROFILE'. See unstall report --help"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line_is_one_line_without_words_of_libraries(
+    arguments: tuple[str, ...], said: str, run: Run
+) -> None:
+    _, _, err = run(*arguments)
+    assert err.startswith(f"unstall: {said}") and err.count("\n") == 1
+    assert "Value error" not in err and "Input should" not in err and "Invalid value" not in err
 
 
 def test_an_output_is_never_an_input(run: Run, profile: Path, tmp_path: Path) -> None:

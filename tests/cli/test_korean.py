@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 import samples
 from rich.cells import cell_len
 
-from unstall import cli, compare, demo
+from unstall import compare, demo
 from unstall.model import Report
 from unstall.pipeline import report_of
 from unstall.report import comparison, terminal
@@ -37,22 +36,6 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def read(profile_path: Callable[[str], Path]) -> Callable[[str, str], Report]:
     return cache(lambda name, language: report_of(profile_path(name), cache=False, language=language))
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """``unstall ARGUMENTS`` in this process → exit code, standard output, standard error."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["unstall", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capfd.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 def shown(report: Report, monkeypatch: pytest.MonkeyPatch, columns: int, **options: Any) -> str:

@@ -108,3 +108,11 @@ def test_long_lists_are_cut_and_said() -> None:
     assert "(10 of 25)" in page
     assert "`phase 9`" in page
     assert "`phase 10`" not in page
+
+
+def test_commands_that_our_texts_quote_are_code() -> None:
+    report = hostile_report("forward")
+    report.not_checked = [
+        model.NotChecked(code="gil, osrt", reason="not traced; `unstall run` does, with `--trace=gil`")
+    ]
+    assert "- `gil`, `osrt`: not traced; `unstall run` does, with `--trace=gil`" in to_markdown(report)

@@ -210,8 +210,8 @@ def test_every_warning_and_reason_is_translated() -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
-        "1,234 rows that end before they start, left out: 1,200 in kernels, 34 in copies.",
-        "2 rows with something other than a possible number where one belongs (kept, that value unknown): 2 in api.",
+        "Rows that end before they start, left out: 1,200 in kernels, 34 in copies.",
+        "Rows with something other than a possible number where one belongs (kept, that value unknown): 2 in api.",
         "the same 12 kernels run 7 % slower after: a clock, a power limit or another tenant of the GPU",
         "before: 3 steady steps, and fewer than 5 cannot tell a change from noise",
         "after: the first 3 of 40 steps left out, slower than steady state",

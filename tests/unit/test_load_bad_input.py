@@ -345,7 +345,7 @@ def test_ranges_with_times_and_kinds_alone(tmp_path: Path) -> None:
     assert profile.ranges is not None and len(profile.ranges) == 1, "one of no known kind is none"
     assert profile.ranges.row(0, named=True) == {
         "start": 5, "end": 9, "name": None, "domain": "", "style": "push_pop", "process": None, "thread": None,
-        "end_thread": None,
+        "end_thread": None, "cpu_ns": None,
     }  # fmt: skip
     assert "1 in NVTX_EVENTS" in codes(profile)["nvtx-unknown-events"]
 

@@ -304,7 +304,7 @@ def test_a_name_cut_to_an_earlier_one_is_left_out() -> None:
 def test_damaged_rows_are_counted_and_their_neighbours_kept() -> None:
     [found] = stats(table(row("a", 300), "10.0,20", "10.0,x,1,1.0,1.0,1,1,0.0,PushPop,b", row("c")))
     assert found.frame["name"].to_list() == ["a", "c"]
-    assert [(n.code, n.text[:1]) for n in found.notes] == [("damaged-rows", "2")]
+    assert [(n.code, n.text[:26]) for n in found.notes] == [("damaged-rows", "Damaged rows left out: 2. ")]
 
 
 def test_impossible_figures_do_not_enter_a_report() -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 
 from unstall.cli import app
+from unstall.diagnose.docs import write
 
 FOLDER = Path("docs") / "commands"
 MORE = {  # what else there is to read, beside docs/
@@ -144,16 +145,5 @@ def _summary(text: str) -> str:
     return told[0].split(". ")[0].replace("\n", " ").rstrip(".") + "."
 
 
-def main(folder: Path = FOLDER) -> None:
-    """Write the pages, and remove those of commands that are gone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = pages()
-    for old in folder.glob("*.md"):
-        if old.name not in wanted:
-            old.unlink()
-    for name, text in wanted.items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(*(Path(a) for a in sys.argv[1:2]))
+    write(Path(sys.argv[1]) if sys.argv[1:] else FOLDER, pages())

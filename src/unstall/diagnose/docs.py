@@ -6,6 +6,7 @@ In: the registry. Out: Markdown, one page a code and an index. A test keeps the 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from unstall.diagnose import registry
@@ -57,10 +58,9 @@ much as one large |
 """
 
 
-def main(folder: Path = FOLDER) -> None:
-    """Write the pages, and remove those of rules that are gone."""
+def write(folder: Path, wanted: Mapping[str, str]) -> None:
+    """Write generated pages (file name → text), and remove those that are gone."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = pages()
     for old in folder.glob("*.md"):
         if old.name not in wanted:
             old.unlink()
@@ -69,4 +69,4 @@ def main(folder: Path = FOLDER) -> None:
 
 
 if __name__ == "__main__":
-    main(*(Path(a) for a in sys.argv[1:2]))
+    write(Path(sys.argv[1]) if sys.argv[1:] else FOLDER, pages())

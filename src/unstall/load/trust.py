@@ -98,7 +98,6 @@ def warnings_of(doubts: Doubts) -> list[Warning_]:
     for reason, words in REASONS.items():
         counts = [f"{n:,} in {table}" for (r, table), n in sorted(doubts.items()) if r == reason and n]
         if counts:
-            total = sum(n for (r, _), n in doubts.items() if r == reason)
             fate = "" if "kept" in words else ", left out"
-            said.append(Warning_(code=reason, text=f"{total:,} rows {words}{fate}: {', '.join(counts)}."))
+            said.append(Warning_(code=reason, text=f"Rows {words}{fate}: {', '.join(counts)}."))
     return said

@@ -58,6 +58,24 @@ def prose(sentence: str) -> str:
     return _OPENING.sub(lambda m: f"\\{m[1]}" if m[1] else f"{m[2]}\\{m[3]}", escaped)
 
 
+OURS = re.compile(r"`((?:unstall |--(?:trace|sample|cuda-graph-trace|timeunit))[^`]*)`")
+"""Commands and options as our texts quote them. Other backticks may be part of somebody's name."""
+
+
+def told(sentence: str) -> str:
+    """Prose in which the commands that it quotes are code."""
+    out, at = [], 0
+    for found in OURS.finditer(sentence):
+        out += [_inner(sentence[at : found.start()]), code(found[1])]
+        at = found.end()
+    return "".join([*out, _inner(sentence[at:])]) if out else prose(sentence)
+
+
+def _inner(part: str) -> str:
+    """Prose that keeps the spaces around it."""
+    return part[: len(part) - len(part.lstrip())] + prose(part) + part[len(part.rstrip()) :] if part.strip() else part
+
+
 def _title(report: Report) -> str:
     facts = report.profile
     about = [f"{facts.producer} {facts.producer_version}".strip(), *dict.fromkeys(gpu.name for gpu in facts.gpus)]
@@ -102,7 +120,7 @@ def _finding(report: Report, finding: Finding, number: int, say: Speaker) -> str
     lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
     lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]
     fix = say("Fix ({safety:said})", safety=finding.fix.safety)
-    return "\n".join([*lines, f"- {fix}: {prose(finding.fix.title)}. {prose(finding.fix.text)}"])
+    return "\n".join([*lines, f"- {fix}: {prose(finding.fix.title)}. {told(finding.fix.text)}"])
 
 
 def _cost(report: Report, finding: Finding, say: Speaker) -> str:
@@ -162,8 +180,13 @@ def _folded(title: str, table: str, rows: int, say: Speaker) -> str:
     return f"<details><summary>{title}{shown}</summary>\n\n{table}\n\n</details>"
 
 
+def _codes(names: str) -> str:
+    """Codes of ours in a row, each of them as code."""
+    return ", ".join(map(code, names.split(", ")))
+
+
 def _list(title: str, notes: list[tuple[str, str]]) -> str:
-    return f"**{title}**\n\n" + "\n".join(f"- {code(c)}: {prose(t)}" for c, t in notes) if notes else ""
+    return f"**{title}**\n\n" + "\n".join(f"- {_codes(c)}: {told(t)}" for c, t in notes) if notes else ""
 
 
 OUTPUT = Output(

@@ -110,21 +110,21 @@ HEARD = {
     "process": "프로세스",
     "thread": "스레드",
     "{n} in {table}": "{table} {n}행",
-    "{n} rows without a time, left out: {tables:each}.": "시각이 없는 {n}행 제외: {tables:each}.",
-    "{n} rows before the capture began (negative time), left out: {tables:each}.": (
-        "캡처가 시작되기 전(음수 시각)의 {n}행 제외: {tables:each}."
+    "Rows without a time, left out: {tables:each}.": "시각이 없는 행 제외: {tables:each}.",
+    "Rows before the capture began (negative time), left out: {tables:each}.": (
+        "캡처가 시작되기 전(음수 시각)의 행 제외: {tables:each}."
     ),
-    "{n} rows with a time or a length that no capture can have, left out: {tables:each}.": (
-        "어떤 캡처에도 있을 수 없는 시각이나 길이의 {n}행 제외: {tables:each}."
+    "Rows with a time or a length that no capture can have, left out: {tables:each}.": (
+        "어떤 캡처에도 있을 수 없는 시각이나 길이의 행 제외: {tables:each}."
     ),
-    "{n} rows that end before they start, left out: {tables:each}.": "시작하기 전에 끝나는 {n}행 제외: {tables:each}.",
-    "{n} rows with something other than a possible number where one belongs (kept, that value unknown): "
-    "{tables:each}.": ("숫자 자리에 있을 수 없는 값이 있는 {n}행(행은 두고 그 값은 알 수 없음으로 함): {tables:each}."),
-    "{n} rows whose name the file does not hold (kept as [unknown]): {tables:each}.": (
-        "파일에 이름이 없는 {n}행([unknown]으로 둠): {tables:each}."
+    "Rows that end before they start, left out: {tables:each}.": "시작하기 전에 끝나는 행 제외: {tables:each}.",
+    "Rows with something other than a possible number where one belongs (kept, that value unknown): "
+    "{tables:each}.": ("숫자 자리에 있을 수 없는 값이 있는 행(행은 두고 그 값은 알 수 없음으로 함): {tables:each}."),
+    "Rows whose name the file does not hold (kept as [unknown]): {tables:each}.": (
+        "파일에 이름이 없는 행([unknown]으로 둠): {tables:each}."
     ),
-    "{n} rows of an NVTX event type unknown here, left out: {tables:each}.": (
-        "여기서 모르는 종류의 NVTX 이벤트 {n}행 제외: {tables:each}."
+    "Rows of an NVTX event type unknown here, left out: {tables:each}.": (
+        "여기서 모르는 종류의 NVTX 이벤트 행 제외: {tables:each}."
     ),
     "NVTX rows that are not ranges, kept apart: {kinds:each}.": "구간이 아니어서 따로 둔 NVTX 행: {kinds:each}.",
     "{n} category name": "범주 이름 {n}개",
@@ -211,8 +211,8 @@ HEARD = {
     "The text ends in the middle of a row: that row is left out, and rows behind it are missing.": (
         "텍스트가 행 중간에서 끝납니다: 그 행은 제외했고, 그 뒤의 행은 없습니다."
     ),
-    "{n} rows hold no numbers where numbers belong: left out.": "숫자 자리에 숫자가 없는 행 {n}개: 제외했습니다.",
-    "{n} rows are damaged and left out: they begin like a row and do not fit the header.": (
+    "Rows without numbers where numbers belong, left out: {n}.": "숫자 자리에 숫자가 없어 제외한 행: {n}개.",
+    "Damaged rows left out: {n}. They begin like a row and do not fit the header.": (
         "손상된 행 {n}개를 제외했습니다: 행처럼 시작하지만 머리글과 맞지 않습니다."
     ),
     "{report:said} was printed in milliseconds or seconds and is rounded; `--timeunit ns` is exact.": (

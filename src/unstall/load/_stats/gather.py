@@ -68,7 +68,7 @@ class Gathered:
             what = "The text ends in the middle of a row: that row is left out, and rows behind it are missing."
             out.append(Warning_(code="truncated-row", text=what))
         if self._damaged:
-            what = f"{self._damaged} rows are damaged and left out: they begin like a row and do not fit the header."
+            what = f"Damaged rows left out: {self._damaged}. They begin like a row and do not fit the header."
             out.append(Warning_(code="damaged-rows", text=what))
         return out
 

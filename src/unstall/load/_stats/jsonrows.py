@@ -82,6 +82,6 @@ def _notes(damaged: int, closed: bool) -> list[Warning_]:
         notes.append(Warning_(code="truncated-row", text=text))
     if damaged:
         notes.append(
-            Warning_(code="damaged-rows", text=f"{damaged} rows hold no numbers where numbers belong: left out.")
+            Warning_(code="damaged-rows", text=f"Rows without numbers where numbers belong, left out: {damaged}.")
         )
     return notes

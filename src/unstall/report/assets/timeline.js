@@ -28,7 +28,7 @@
     memory: "Memory", domain: "Domain", where: "Where", inside: "Inside", stack: "Call stack", correlation: "Correlation id",
     same: "Same name in view", same_value: "{n}, {t} in all", zoom: "Zoom to it", close: "Close", value: "Value",
     idle: "GPU idle", idle_total: "GPU idle {t} in {n} gaps", measure: "{t} · GPU busy {p} · {k} device operations",
-    gpu_share: "GPU busy {p} in view", full: "Shown in full: {t}", full_all: "Every event is shown",
+    gpu_busy: "GPU busy [%]", gpu_share: "GPU busy {p} in view", full: "Shown in full: {t}", full_all: "Every event is shown",
     omitted_merged: "{n} short events are drawn in blocks", omitted_tracks: "{n} rows of the least telling threads left out",
     omitted_ranges: "{n} ranges without an end left out", omitted_samples: "{n} samples without a call stack left out",
     omitted_lanes: "{n} events nested too deeply left out", omitted_names: "{n} long names cut",
@@ -338,7 +338,7 @@
     }
 
     trackLabel(t) {
-      if (t.kind === "counter") return t.raw.name || this.say("value");
+      if (t.kind === "counter") return t.raw.name === TEXTS.gpu_busy ? this.say("gpu_busy") : t.raw.name || this.say("value");
       return this.say(t.kind, { n: t.raw.id === null || t.raw.id === undefined ? "" : t.raw.id });
     }
 

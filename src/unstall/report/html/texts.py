@@ -434,6 +434,7 @@ TIMELINE: dict[str, dict[str, str]] = {
         "idle": "GPU 유휴",
         "idle_total": "GPU 유휴 {t}, 구간 {n}개",
         "measure": "{t} · GPU 사용 {p} · GPU 작업 {k}개",
+        "gpu_busy": "GPU 사용 [%]",
         "gpu_share": "화면 안 GPU 사용 {p}",
         "full": "모두 표시한 구간: {t}",
         "full_all": "모든 이벤트가 표시됩니다",
