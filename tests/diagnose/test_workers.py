@@ -64,8 +64,7 @@ def test_no_step_is_shorter_than_its_loading_over_the_workers() -> None:
     found = finding(waits, cores=64, loading=ms(400))
     assert found.fix.workers == 16
     assert found.predicted_step_ns == pytest.approx(ms(25), rel=0.01)
-    assert "workers would hide it; 16 bring the step to 25.0 ms" in evidence(found)
-    assert "no more than that are advised" in evidence(found) and "cores" not in evidence(found)
+    assert "would hide it; 16, the most that are advised, bring the step to 25.0 ms" in evidence(found)
 
 
 def test_loading_that_computes_is_bounded_by_the_cores() -> None:
@@ -73,7 +72,7 @@ def test_loading_that_computes_is_bounded_by_the_cores() -> None:
     assert found.fix.workers == 2
     assert found.predicted_step_ns == pytest.approx(ms(22), rel=0.02)  # 44 ms of CPU work on two cores
     assert found.predicted_low_ns is not None and found.predicted_low_ns > ms(15)
-    assert "2 cores, and 100 % of the loading is CPU work" in evidence(found)
+    assert "100 % of it is CPU work, which 2 cores bring to 22.0 ms" in evidence(found)
 
 
 @pytest.mark.parametrize("load", [waits, sleeps])
@@ -88,11 +87,18 @@ def test_where_waiting_and_computing_cannot_be_told_apart_the_interval_spans_bot
     assert found.fix.workers == 4 and found.confidence == "low"
     assert found.predicted_low_ns is not None and found.predicted_low_ns < ms(10)
     assert found.predicted_high_ns is not None and found.predicted_high_ns > ms(22)
-    assert "more workers help only where it waits" in evidence(found)
+    assert "4 workers on 2 cores; more of them help only if loading waits" in evidence(found)
 
 
 def test_cores_that_the_capture_does_not_tell_are_an_assumption_that_is_said() -> None:
-    assert "is not in the capture: enough for these workers are assumed" in evidence(finding(computes, cores=None))
+    assert "assuming that there are cores for them" in evidence(finding(computes, cores=None))
+
+
+def test_loading_that_computes_nearly_all_the_time_is_not_given_one_worker_more() -> None:
+    def nearly(t: TraceBuilder, start: int, end: int) -> None:
+        t.range("data_load", start, end, cpu_ns=(end - start) * 98 // 100)
+
+    assert finding(nearly, cores=2).fix.workers == 2
 
 
 def test_without_a_gpu_nothing_is_pinned() -> None:

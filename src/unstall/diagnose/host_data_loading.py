@@ -84,14 +84,14 @@ TEXTS = {
             "waits": "{value:pct} of that time the main thread waits in {call}",
             "hot": "Samples there are mostly in {symbols}",
             "hides": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it",
+            "assumed": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it, "
+            "assuming that there are cores for them (the capture does not say)",
             "short": "{loading:ms} of loading a step beside {rest:ms} of everything else: {needed:n} workers would "
-            "hide it; {value:n} bring the step to {step:ms}",
-            "cores": "The captured program has {value:n} cores, and {busy:pct} of the loading is CPU work: more "
-            "workers than that stand in each other's way",
-            "cores-unsure": "The captured program has {value:n} cores; whether loading computes or waits is not in the "
-            "capture, and more workers help only where it waits",
-            "most": "Each worker costs memory and time to start, so no more than that are advised",
-            "assumed": "How many CPU cores there are is not in the capture: enough for these workers are assumed",
+            "hide it; {value:n}, the most that are advised, bring the step to {step:ms}",
+            "cores": "{loading:ms} of loading a step beside {rest:ms} of everything else: {busy:pct} of it is CPU "
+            "work, which {cores:n} cores bring to {step:ms} a step with {value:n} workers, and no further",
+            "unsure": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers on "
+            "{cores:n} cores; more of them help only if loading waits, which the capture does not tell",
             "keep-up": "Batches would have to come {value:times} as fast to hide behind the rest of the step "
             "({rest:ms})",
         },
@@ -172,19 +172,18 @@ def _paced(case: Case, rest: Prediction | None, advised: Workers | None) -> Iter
         if rest is not None and rest.step_ns < case.step_ns:
             yield line("keep-up", case.step_ns / rest.step_ns, "times", "replay", rest=rest.step_ns)
         return
-    at = {"loading": advised.loading_ns, "rest": advised.rest_ns}
-    if advised.short:
-        step = advised.predicted.step_ns
-        yield line("short", advised.count, "", "replay", needed=advised.needed, step=step, **at)
-    else:
-        yield line("hides", advised.count, "", "replay", **at)
+    facts = {name: getattr(advised, name) for name in ("needed", "cores", "busy")}
+    at = {"loading": advised.loading_ns, "rest": advised.rest_ns, "step": advised.predicted.step_ns}
+    yield line(_pace_key(advised), advised.count, "", "replay", **facts, **at)
+
+
+def _pace_key(advised: Workers) -> str:
+    """What keeps more workers from helping, if anything does."""
+    if not advised.short:
+        return "hides" if advised.cores is not None else "assumed"
     if advised.limit == "most":
-        yield line("most")
-    if advised.cores is None:
-        yield line("assumed")
-    elif advised.limit == "cores" or (advised.short and not advised.limit):
-        key = "cores-unsure" if advised.busy is None else "cores"
-        yield line(key, advised.cores, "", "capture", busy=advised.busy)
+        return "short"
+    return "unsure" if advised.busy is None else "cores"
 
 
 def _pinned(case: Case) -> dict[str, Any]:
@@ -281,14 +280,14 @@ TEXTS["ko"] = Texts(
         "waits": "그 시간의 {value:pct} 동안 메인 스레드가 {call}에서 기다립니다",
         "hot": "그때의 CPU 샘플은 대부분 다음 함수에 있습니다: {symbols}",
         "hides": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 워커 {value:n}개면 로딩이 가려집니다",
+        "assumed": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 코어가 충분하다면(캡처에 코어 수가 "
+        "없습니다) 워커 {value:n}개면 로딩이 가려집니다",
         "short": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 다 가리려면 워커 {needed:n}개가 필요하고, "
-        "{value:n}개로는 스텝이 {step:ms}가 됩니다",
-        "cores": "캡처한 프로그램이 쓸 수 있는 코어는 {value:n}개이고 로딩의 {busy:pct}가 CPU 작업입니다. 워커를 더 "
-        "늘리면 서로 느려집니다",
-        "cores-unsure": "캡처한 프로그램이 쓸 수 있는 코어는 {value:n}개입니다. 로딩이 계산하는지 기다리는지는 캡처에 "
-        "없으며, 기다리는 로딩일 때만 워커를 더 늘리는 것이 도움이 됩니다",
-        "most": "워커마다 메모리와 시작 시간이 들기 때문에 그보다 많이는 권하지 않습니다",
-        "assumed": "CPU 코어 수는 캡처에 없습니다. 이 워커들에 충분하다고 가정합니다",
+        "권하는 최대인 {value:n}개로는 스텝이 {step:ms}가 됩니다",
+        "cores": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 로딩의 {busy:pct}가 CPU 작업이어서 코어 "
+        "{cores:n}개로는 워커 {value:n}개로 스텝이 {step:ms}가 되고 그보다 짧아지지 않습니다",
+        "unsure": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 코어 {cores:n}개에 워커 {value:n}개를 "
+        "권합니다. 로딩이 기다리는 것일 때만 더 늘리는 것이 도움이 되는데, 캡처로는 알 수 없습니다",
         "keep-up": "배치가 {value:times} 빠르게 와야 스텝의 나머지({rest:ms})에 가려집니다",
     },
     fix=Fix(

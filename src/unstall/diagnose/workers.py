@@ -28,6 +28,8 @@ memory and start-up time, so more than 16 must be asked for."""
 JITTER = (0.85, 1.25)
 """How far a step that waits for workers strays from loading / N: their batches come unevenly, and the hand-over through
 a queue costs time of its own."""
+NEARLY = 0.25  # of a worker: 99 % of CPU work on two cores is work for two, not for three
+SEEN = 1.1  # from which it is said that the step without loading is not reached
 INSIDE = 0.9  # of a range, from which its CPU time is taken for that of loading
 WIDE, FAIR = 0.7, 0.3  # the replay's own borders of confidence
 
@@ -57,8 +59,8 @@ class Workers:
 
     @property
     def short(self) -> bool:
-        """The loading still sets the pace."""
-        return self.predicted.step_ns > self.rest_ns
+        """Fewer than it would take, or their CPU work holds the step back."""
+        return bool(self.limit) or self.predicted.step_ns > SEEN * self.rest_ns
 
 
 def advise(case: Case, rest: Prediction, loading_ns: float, when: Union) -> Workers:
@@ -107,7 +109,7 @@ def _by_cores(cores: int | None, busy: float | None) -> int:
         return MOST
     if busy is None:
         return max(cores, FEWEST)
-    return max(1, math.ceil(cores / busy)) if cores < MOST * busy else MOST
+    return max(1, math.ceil(cores / busy - NEARLY)) if cores < MOST * busy else MOST
 
 
 def _bounded(made: Workers, rest: Prediction, *, device: bool) -> Prediction:
