@@ -47,7 +47,7 @@ def frame(rows: list[Row], names: list[str] | None = None) -> pl.DataFrame:
     data = {
         "start": [r.start for r in rows], "end": [r.end for r in rows], "name": names or ["x"] * len(rows),
         "domain": [""] * len(rows), "style": [r.style for r in rows], "process": [PROCESS] * len(rows),
-        "thread": [r.thread for r in rows], "end_thread": [r.end_thread for r in rows],
+        "thread": [r.thread for r in rows], "end_thread": [r.end_thread for r in rows], "cpu_ns": [None] * len(rows),
     }  # fmt: skip
     return pl.DataFrame(data, schema=table.schema)
 
