@@ -13,7 +13,7 @@ LEAST = 8
 FAR = 2.0
 """A step this many times longer or shorter than the median is none of its kind."""
 AGAIN = 3
-APART = 1.25
+APART = 1.5
 """Mean over median (or the reverse) from which the median misleads: the rare long steps of an ordinary run (saving
 every hundredth step, an outlier) move the mean by a few percent, a loader that cannot keep up by a factor."""
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 EXIT_CODE = 2
-OF = re.compile(r"^Invalid value for (?:'([^']+)'|([^:]+)): (.*)$", re.DOTALL)
+OF = re.compile(r"^Invalid value for (?:'([^']+)'|([^:(]+))(?: \(env var: [^)]*\))?: (.*)$", re.DOTALL)
+"""Older releases of typer name the variable of the environment too, even where there is none."""
 OURS = (
     (re.compile(r"^(Value|Assertion) error, "), ""),
     (re.compile(r"^Input should be a valid integer.*"), "needs a whole number"),

@@ -42,6 +42,8 @@ TABLES = ()
 GPU = False
 
 SHARE = 0.02
+FEW = 0.5
+"""Below this share of the steps it is said in how many of them."""
 PARTS = ("checkpoint", "file_io")
 
 TEXTS = {
@@ -85,7 +87,7 @@ def check(case: Case) -> Iterator[Hit]:
     named = intervals.total(saving) > 0.5 * intervals.total(at)
     yield Hit(
         cost_ns=cost,
-        lines=tuple(_lines(case, at, cost, seldom)),
+        lines=tuple(_lines(case, at, every_at, cost, seldom)),
         range=case.range_of(at),
         call=None if named else case.waits_in(at)[1] or None,
         change=None if seldom else Change(cut=removed),
@@ -95,15 +97,16 @@ def check(case: Case) -> Iterator[Hit]:
     )
 
 
-def _lines(case: Case, at: intervals.Union, cost: float, seldom: bool) -> Iterator[Line]:
-    if seldom:
-        frame = case.steps.steady
-        spent = intervals.covered(at, frame["start"], frame["end"])
-        hit = spent > cost
-        yield line("seldom", hit.mean(), "", "breakdown", each=spent[hit].mean() if hit.any() else cost, cost=cost)
-    else:
+def _lines(case: Case, at: intervals.Union, every_at: intervals.Union, cost: float, seldom: bool) -> Iterator[Line]:
+    frame = case.steps.steady
+    spent = intervals.covered(every_at, frame["start"], frame["end"])
+    does = spent > cost / 2
+    if not seldom:
         key = "idle" if case.device is not None else "cpu"
         yield line(key, cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
+    if seldom or does.mean() < FEW:
+        each = spent[does].mean() if does.any() else cost
+        yield line("seldom", does.mean(), "", "breakdown", each=each, cost=cost)
     share, call = case.waits_in(at)
     if call:
         yield line("call", share, "", "osrt", call=call)

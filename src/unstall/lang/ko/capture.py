@@ -118,8 +118,9 @@ HEARD = {
         "어떤 캡처에도 있을 수 없는 시각이나 길이의 행 제외: {tables:each}."
     ),
     "Rows that end before they start, left out: {tables:each}.": "시작하기 전에 끝나는 행 제외: {tables:each}.",
-    "Rows with something other than a possible number where one belongs (kept, that value unknown): "
-    "{tables:each}.": ("숫자 자리에 있을 수 없는 값이 있는 행(행은 두고 그 값은 알 수 없음으로 함): {tables:each}."),
+    "Rows with something other than a possible number where one belongs (kept, that value unknown): {tables:each}.": (
+        "숫자 자리에 있을 수 없는 값이 있는 행(행은 두고 그 값은 알 수 없음으로 함): {tables:each}."
+    ),
     "Rows whose name the file does not hold (kept as [unknown]): {tables:each}.": (
         "파일에 이름이 없는 행([unknown]으로 둠): {tables:each}."
     ),
