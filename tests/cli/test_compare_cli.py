@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +210,18 @@ def test_baseline_without_steps_is_refused(run: Run, profile_path: Callable[[str
     assert code == 2 and "no steady steps" in err and not (tmp_path / "unstall-baseline.json").exists()
 
 
+def test_baseline_never_takes_the_place_of_what_it_is_made_of(run: Run, log: Callable[..., Path]) -> None:
+    old = log("old", 20)
+    content = old.read_bytes()
+    code, _, err = run("baseline", "save", old, "--output", old, "--force")
+    assert code == 2 and "is a file to be read" in err and old.read_bytes() == content
+
+
+def test_baseline_on_standard_output(run: Run, log: Callable[..., Path], tmp_path: Path) -> None:
+    code, out, _ = run("baseline", "save", log("old", 20), "--output", "-")
+    assert code == 0 and from_json(out).steps and not (tmp_path / "-").exists()
+
+
 def test_missing_baseline(run: Run, log: Callable[..., Path]) -> None:
     code, _, err = run("baseline", "check", log("run", 20))
     assert code == 4 and "unstall-baseline.json" in err and err.count("\n") == 1
@@ -225,6 +238,9 @@ def test_missing_baseline(run: Run, log: Callable[..., Path]) -> None:
         (b"20\n21\nhello\n", "line 3"),
         (b"hello\nworld\n", "one number (ms) a line"),
         (b'{"unstall_version": "1"', "JSON"),
+        (b'{"unstall_version":' + b"[" * 100_000, "nested too deeply"),
+        (b"[0, 20, 21]", "took 0 ms"),
+        (b"[20, NaN]", "took nan ms"),
         (b'{"unstall_version": "1"}', "not a report"),
         (b"\xff\xfe2\x000\x00\n\x00", ""),
         (b"%PDF-1.7 20\n", ""),
@@ -235,6 +251,36 @@ def test_bad_side(run: Run, log: Callable[..., Path], tmp_path: Path, content: b
     bad.write_bytes(content)
     code, out, err = run("compare", log("old", 20), bad)
     assert (code, out) == (4, "") and words in err and err.count("\n") == 1 and err.startswith("unstall: ")
+
+
+def test_pipe_is_a_side(
+    run: Run, log: Callable[..., Path], profile_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = profile_path("slow_loader_window")
+    assert run("report", path, "--json", tmp_path / "r.json")[0] == 0
+    for file, other in ((tmp_path / "r.json", path), (log("old", 20, 20_000), tmp_path / "old"), (path, path)):
+        with subprocess.Popen(["cat", str(file)], stdout=subprocess.PIPE) as source:
+            assert source.stdout is not None
+            code, out, err = run("compare", f"/dev/fd/{source.stdout.fileno()}", other, "--json", "-")
+        found = from_json(out or "{}").comparison
+        assert (code, err) == (0, "") and found is not None and found.verdict == "no difference"
+        assert found.before.count == found.after.count, "every byte of the pipe is read"
+
+
+def test_report_behind_a_sign_of_byte_order(run: Run, profile_path: Callable[[str], Path], tmp_path: Path) -> None:
+    path = profile_path("slow_loader_window")
+    assert run("report", path, "--json", tmp_path / "r.json")[0] == 0
+    (tmp_path / "r.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "r.json").read_bytes())
+    assert run("compare", tmp_path / "r.json", path)[0] == 0
+
+
+def test_report_whose_steps_count_nothing(run: Run, profile_path: Callable[[str], Path], tmp_path: Path) -> None:
+    path = profile_path("slow_loader_window")
+    assert run("report", path, "--json", tmp_path / "r.json")[0] == 0
+    report = json.loads((tmp_path / "r.json").read_bytes())
+    report["steps"][0]["count"] = 0
+    (tmp_path / "r.json").write_text(json.dumps(report), encoding="utf-8")
+    assert run("compare", tmp_path / "r.json", path)[0] == 0
 
 
 def test_no_such_file(run: Run, log: Callable[..., Path]) -> None:
@@ -253,14 +299,17 @@ def test_no_such_file(run: Run, log: Callable[..., Path]) -> None:
         ("--margin", "7"),
         ("--json", "-", "--markdown", "-"),
         ("--json", "old"),
+        ("--budget", "budget.toml", "--json", "budget.toml"),
         ("--json", "nowhere/c.json"),
     ],
 )
 def test_bad_request(run: Run, log: Callable[..., Path], arguments: tuple[str, ...]) -> None:
     old = log("old", 20)
+    (old.parent / "budget.toml").write_text("step_ms = 30\n", encoding="utf-8")
     content = old.read_bytes()
     code, _, err = run("compare", old, log("new", 20), *arguments)
     assert code == 2 and err.count("\n") == 1 and old.read_bytes() == content
+    assert (old.parent / "budget.toml").read_text(encoding="utf-8") == "step_ms = 30\n"
 
 
 def test_korean_names_fit(run: Run, log: Callable[..., Path]) -> None:

@@ -19,6 +19,7 @@ from unstall.model import Finding, FixText, NotChecked, Report, Where
 from unstall.report.json import from_json, to_json
 
 CODES = {"launch-bound", "pageable-copy"}
+CATEGORIES = ("gpu_compute", "data_loading", "file_io")
 
 
 def finding(code: str, main: bool = True) -> Finding:
@@ -30,7 +31,7 @@ def finding(code: str, main: bool = True) -> Finding:
 
 
 def hold(expression: str, before: Report, after: Report) -> None:
-    gate.check([parse(expression)], choose(before, after)[1], unstall.compare(before, after), CODES)
+    gate.check([parse(expression)], choose(before, after)[1], unstall.compare(before, after), CODES, CATEGORIES)
 
 
 def side(ms: float = 20.0, seed: int = 2, **other: object) -> Report:
@@ -98,6 +99,15 @@ def test_a_rule_that_could_not_run_has_not_found_nothing() -> None:
         hold("findings.pageable-copy > 0", side(20, 1), after)
 
 
+def test_a_word_is_not_clean_where_nothing_could_be_compared() -> None:
+    for before, after in ((side(20, 1), profile([])), (profile([]), side(20, 1))):
+        for expression in ("slower", "faster", "slower and ratio < 1", "no-difference"):
+            with pytest.raises(GateFailed, match=r"could not be checked: (before|after): no steady steps"):
+                hold(expression, before, after)
+        with pytest.raises(GateFailed, match="gate failed: inconclusive"):
+            hold("slower or inconclusive", before, after)
+
+
 def test_unknown_matters_only_where_the_outcome_hangs_on_it() -> None:
     log = unstall.compare.steplog.report(noisy())
     hold("gpu_busy_percent < 50 and step_ms > 1000", side(20, 1), log)
@@ -108,7 +118,8 @@ def test_unknown_matters_only_where_the_outcome_hangs_on_it() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "  ", "step_ms", "step_ms >", "step_ms > fast", "> 30", "step_ms > 30 ms", "step_ms > 30 step_ms < 3",
-     "slower and", "or slower", "30 < step_ms", "step_ms => 30", "__import__('os')", "slower; rm", "no difference"],
+     "slower and", "or slower", "30 < step_ms", "step_ms => 30", "__import__('os')", "slower; rm", "no difference",
+     "step_ms > 1e400", "step_ms > -1e999"],
 )  # fmt: skip
 def test_not_an_expression(text: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -116,9 +127,13 @@ def test_not_an_expression(text: str) -> None:
     assert "docs/compare.md" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["step_time > 3", "findings.nonsense > 0", "category.x > 1", "steps.x > 1"])
+@pytest.mark.parametrize(
+    "name",
+    ["step_time > 3", "findings.nonsense > 0", "findings. > 0", "category.x > 1", "steps.x > 1",
+     "category.data_laoding_ms > 5", "category.computing_hard_percent > 5", "category._ms > 1"],
+)  # fmt: skip
 def test_no_such_figure(name: str) -> None:
-    with pytest.raises(UsageError, match=r"no such figure|no finding has that code"):
+    with pytest.raises(UsageError, match=r"no such figure|no finding has that code|no category has that name"):
         hold(name, side(20, 1), side())
 
 
@@ -164,7 +179,8 @@ def test_budget_of_one_finding() -> None:
     [
         ("{", "JSON"), ("= 3", "TOML"), ("", "no limits"), ("{}", "no limits"), ('{"budget": 3}', "no limits"),
         ('{"step_ms": "30"}', "no number"), ('{"step_ms": true}', "no number"), ('{"fail_if": ["oops"]}', "no verdict"),
-        ('{"step_ms": {"max": null}}', "no number"),
+        ('{"step_ms": {"max": null}}', "no number"), ("step_ms = {}", "no limit given"), ("fail_if = []", "no limits"),
+        ("[findings]", "no limit given"), ('{"step_ms": 30, "step_ms": 9999}', "given twice"),
     ],
 )  # fmt: skip
 def test_budget_refused(text: str, why: str) -> None:

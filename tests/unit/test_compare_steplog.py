@@ -107,7 +107,7 @@ def test_warm_up_is_counted() -> None:
 def test_times_that_no_step_can_have() -> None:
     log = steplog.read("\n".join(["25.0", "25.4", "24.9"] * 8 + ["1e308"]), "log")
     assert log.steps[0].count == 24 and [w.code for w in log.warnings] == ["stray-lines"]
-    with pytest.raises(UsageError, match=r"1e\+308"):
+    with pytest.raises(NotAProfile, match=r"1e\+308"):
         steplog.read(str([25.0] * 20 + [1e308]), "log")
     edited = steplog.read("\n".join(["25.0", "25.4", "24.9"] * 8), "log")
     edited.steps[0].samples_ns += [0, -5, 10**18]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unstall.commands.files import STDOUT, check, emit, emitting, say, write
-from unstall.errors import NotAProfile, UsageError
+from unstall.errors import NotAProfile, ProfileUnreadable, UsageError
 
 if TYPE_CHECKING:
     from unstall.compare.expression import Expression
@@ -40,7 +40,7 @@ def run(
 ) -> None:
     """Compare two files; raise when a gate fails, after everything was shown and written."""
     gates = _gates(fail_if, budget)
-    _check_targets([json, markdown, html], [before, after])
+    _check_targets([json, markdown, html], [before, after, *([budget] if budget else [])])
     from unstall.compare import compare
 
     old, new = (read_side(path, step=step, cache=cache, language=language) for path in (before, after))
@@ -53,14 +53,14 @@ def save(profile: str, output: str, *, force: bool, step: str | None, cache: boo
     """Write a baseline; an older one is replaced only on request."""
     if Path(output).exists() and not force:
         raise UsageError(output, "is there already", "Replace it with --force, or name another with --output")
-    check(output)
+    _check_targets([output], [profile])
     from unstall.compare.baseline import slim
     from unstall.report.json import to_json
 
     report = read_side(profile, step=step, cache=cache)
     if not any(row.samples_ns for row in report.steps):
         raise UsageError(profile, "no steady steps in it, so it can be no baseline", "Name its steps with --step REGEX")
-    write(output, to_json(slim(report), indent=1) + b"\n")
+    _put(output, to_json(slim(report), indent=1) + b"\n")
     steps = max(len(row.samples_ns) for row in report.steps)
     say(f"{output}: baseline of {steps} steady steps, from {Path(profile).name}")
 
@@ -71,6 +71,19 @@ def read_side(path: str, *, step: str | None = None, cache: bool = True, languag
     Raises:
         ProfileUnreadable: it cannot be read as any of them.
     """
+    from unstall.load import copied, is_stream
+
+    if not is_stream(Path(path)):
+        return _side(path, step, cache, language)
+    try:  # a pipe gives its bytes once, and what it holds takes two looks
+        report = copied(Path(path), lambda copy: _side(str(copy), step, False, language))
+    except OSError as error:
+        raise ProfileUnreadable(path, error.strerror or str(error), "Check the path") from error
+    report.profile.path = path
+    return report
+
+
+def _side(path: str, step: str | None, cache: bool, language: str) -> Report:
     head = _head(path)
     text = head.decode("utf-8", errors="replace")
     if text.lstrip("\ufeff \t\r\n").startswith("{") and '"unstall_version"' in text:
@@ -168,12 +181,21 @@ def _put(target: str, content: str | bytes) -> None:
 def _hold(gates: list[Expression], before: Report, after: Report, comparison: Comparison) -> None:
     if not gates:
         return
+    from unstall.analyze.breakdown import CATEGORIES
     from unstall.compare import gate
     from unstall.compare.sides import choose
     from unstall.diagnose.registry import rules
 
     _, side, _ = choose(before, after)
-    gate.check(gates, side, comparison, {rule.code for rule in rules()})
+    codes = {rule.code for rule in rules()}
+    gate.check(gates, side, comparison, codes, CATEGORIES)
     unsure = comparison.verdict == "inconclusive"
     passed = "not proven slower, for the comparison is inconclusive" if unsure else comparison.verdict
-    say(f"unstall: gate passed: {passed} ({gate.summary(comparison)})")
+    say(f"unstall: gate passed: {passed} ({gate.summary(comparison)}){_uncounted(gates, after, codes)}")
+
+
+def _uncounted(gates: list[Expression], report: Report, codes: set[str]) -> str:
+    """The rules that a gate on the number of findings could not count, for they did not run."""
+    unchecked = [n.code for n in report.not_checked if n.code in codes]
+    asked = any("findings" in gate.names for gate in gates)
+    return f"; not among the findings, for not checked: {', '.join(unchecked)}" if asked and unchecked else ""

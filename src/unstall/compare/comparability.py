@@ -119,7 +119,7 @@ def _batch(before: Side, after: Side) -> Iterator[Warning_]:
 
 def _copied(copies: list[CopyRow] | None, steps: StepsRow | None) -> float | None:
     rows = [row.bytes for row in copies or [] if row.kind == "HtoD" and row.bytes is not None]
-    return sum(rows) / steps.count if rows and steps else None
+    return sum(rows) / steps.count if rows and steps and steps.count > 0 else None
 
 
 def _same_length(before: StepsRow | None, after: StepsRow | None) -> bool:

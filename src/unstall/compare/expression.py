@@ -13,6 +13,7 @@ A term whose figure is not known is neither true nor false; where the outcome ha
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -44,7 +45,9 @@ class Term:
     def __str__(self) -> str:
         return f"{self.name} {self.op} {self.limit:g}" if self.op else self.name
 
-    def holds(self, figures: Mapping[str, float | None], verdict: str) -> bool | None:
+    def holds(self, figures: Mapping[str, float | None], verdict: str | None) -> bool | None:
+        if verdict is None and not self.op:
+            return True if self.name == "inconclusive" else None
         if not self.op:
             return verdict == WORDS[self.name]
         value = figures[self.name]
@@ -63,8 +66,8 @@ class Expression:
         """The figures that it asks for."""
         return tuple(dict.fromkeys(term.name for group in self.groups for term in group if term.op))
 
-    def holds(self, figures: Mapping[str, float | None], verdict: str) -> tuple[bool | None, tuple[Term, ...]]:
-        """True, false or unknown, and the terms that make it true or unknown."""
+    def holds(self, figures: Mapping[str, float | None], verdict: str | None) -> tuple[bool | None, tuple[Term, ...]]:
+        """True, false or unknown, and the terms that make it true or unknown; no verdict: nothing could be compared."""
         unknown: tuple[Term, ...] = ()
         for group in self.groups:
             found = {term: term.holds(figures, verdict) for term in group}
@@ -127,4 +130,7 @@ def _term(text: str, tokens: list[tuple[str, str]]) -> Term:
     op = tokens.pop(0)[1]
     if not tokens or tokens[0][0] != "number":
         raise UsageError(_shown(text), f"a number expected after {op!r}", HINT)
-    return Term(name, op, float(tokens.pop(0)[1]))
+    number = tokens.pop(0)[1]
+    if not math.isfinite(float(number)):  # 1e400: nothing reaches it, so the gate could not fail
+        raise UsageError(_shown(text), f"{number} is too large a number", HINT)
+    return Term(name, op, float(number))

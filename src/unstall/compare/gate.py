@@ -28,24 +28,34 @@ LARGEST = 1e300  # and no NaN, which is broken by nothing
 BUDGET_HINT = 'Write NAME = LIMIT lines, NAME = { min = …, max = … }, or fail_if = ["slower"]; see docs/compare.md'
 
 
-def check(gates: Sequence[Expression], side: Side, comparison: Comparison, codes: Collection[str] = ()) -> None:
+def check(
+    gates: Sequence[Expression],
+    side: Side,
+    comparison: Comparison,
+    codes: Collection[str] = (),
+    categories: Collection[str] = (),
+) -> None:
     """Hold every gate; all that fail are named in one line.
+
+    ``codes`` and ``categories`` are the names that findings and categories can have; empty takes any.
 
     Raises:
         GateFailed: one did not hold, or hangs on a figure that is not known.
         UsageError: one asks for a figure that does not exist.
     """
     names = [name for gate in gates for name in gate.names]
-    figures = metrics.figures(names, side, comparison, codes)
+    figures = metrics.figures(names, side, comparison, codes, categories)
     failed = [text for gate in gates if (text := _failure(gate, figures, comparison))]
     if failed:
         raise GateFailed("gate failed", "; ".join(failed))
 
 
 def _failure(gate: Expression, figures: Mapping[str, float | None], comparison: Comparison) -> str:
-    outcome, terms = gate.holds(figures, comparison.verdict)
+    outcome, terms = gate.holds(figures, None if comparison.ratio is None else comparison.verdict)
     if outcome is False:
         return ""
+    if outcome is None and not all(term.op for term in terms):
+        return f"{gate.text} could not be checked: {comparison.reason}"
     if outcome is None:
         missing = ", ".join(dict.fromkeys(term.name for term in terms))
         return f"{gate.text} could not be checked: {missing} is not known of this side"
@@ -78,15 +88,26 @@ def budget(text: str, name: str) -> list[Expression]:
     table = decoded.get("budget", decoded) if isinstance(decoded, dict) else None
     if not isinstance(table, dict) or not table:
         raise UsageError(name, "no limits in it", BUDGET_HINT)
-    return list(_gates(table, name))
+    gates = list(_gates(table, name))
+    if not gates:  # fail_if = [], step_ms = {}: what limits nothing would pass whatever comes
+        raise UsageError(name, "no limits in it", BUDGET_HINT)
+    return gates
 
 
 def _decoded(text: str, name: str) -> Any:
     is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
     try:
-        return json.loads(text) if is_json else _toml(text)
+        return json.loads(text, object_pairs_hook=_once) if is_json else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
         raise UsageError(name, f"not readable as {'JSON' if is_json else 'TOML'} ({error})", BUDGET_HINT) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a name given twice is refused, as TOML does: one of its limits would be dropped."""
+    twice = next((key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i])), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is given twice")
+    return dict(pairs)
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -104,7 +125,9 @@ def _gates(table: Mapping[str, Any], name: str, prefix: str = "") -> Iterator[Ex
             if not isinstance(value, str | list):
                 raise UsageError(name, f"fail_if: {value!r} is no expression", BUDGET_HINT)
             yield from (parse(str(v)) for v in ([value] if isinstance(value, str) else value))
-        elif isinstance(value, dict) and value and not value.keys() <= {"min", "max"}:
+        elif isinstance(value, dict) and not value:
+            raise UsageError(name, f"{full}: no limit given", BUDGET_HINT)
+        elif isinstance(value, dict) and not value.keys() <= {"min", "max"}:
             yield from _gates(value, name, f"{full}.")
         else:
             yield from _limits(full, value, name)

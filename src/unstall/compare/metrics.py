@@ -40,7 +40,11 @@ MORE_IS_BETTER = ("ratio", "ratio_low", "ratio_high", "gpu_busy_percent", "steps
 
 
 def figures(
-    names: Iterable[str], side: Side, comparison: Comparison, codes: Collection[str] = ()
+    names: Iterable[str],
+    side: Side,
+    comparison: Comparison,
+    codes: Collection[str] = (),
+    categories: Collection[str] = (),
 ) -> Mapping[str, float | None]:
     """The figures called ``names`` of one side.
 
@@ -49,25 +53,30 @@ def figures(
         side: the side under test.
         comparison: it against the other side.
         codes: all codes that a finding can have; another one is refused. Empty: any is taken.
+        categories: the same of the breakdown.
 
     Raises:
         UsageError: there is no such figure.
     """
-    return {name: _figure(name, side, comparison, codes) for name in names}
+    return {name: _figure(name, side, comparison, codes, categories) for name in names}
 
 
-def _figure(name: str, side: Side, comparison: Comparison, codes: Collection[str]) -> float | None:
+def _figure(
+    name: str, side: Side, comparison: Comparison, codes: Collection[str], categories: Collection[str]
+) -> float | None:
     if name in _COMPARED:
         return _COMPARED[name](comparison)
     if name in _MEASURED:
         return _MEASURED[name](side) if side.samples.size else None
     head, _, rest = name.partition(".")
-    if head == "findings" and (rest == "" or not codes or rest in codes):
+    if name == "findings" or (head == "findings" and (not codes or rest in codes)):
         return _findings(side, rest)
-    if head == "category" and rest.endswith(("_ms", "_percent")):
-        return _category(side, rest)
     if head == "findings":
         raise UsageError(name, "no finding has that code", f"Codes: {', '.join(sorted(codes))}")
+    if head == "category" and rest.endswith(("_ms", "_percent")):
+        if categories and rest.rpartition("_")[0] not in categories:  # none of that name takes 0 ms, for ever
+            raise UsageError(name, "no category has that name", f"Categories: {', '.join(categories)}")
+        return _category(side, rest)
     known = ", ".join(
         [*_COMPARED, *_MEASURED, "findings", "findings.CODE", "category.NAME_ms", "category.NAME_percent"]
     )

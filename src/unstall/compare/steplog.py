@@ -44,7 +44,7 @@ def read(text: str, name: str) -> Report:
         NotAProfile: it holds no step times, or something else beside them; the first such line is quoted.
     """
     if text.lstrip("\ufeff \t\r\n").startswith("["):
-        return report(_from_json(text, name), name)
+        return _told(_from_json(text, name), name)
     good, bad = _parsed(text)
     if not good and not bad:
         raise NotAProfile(name, "no step times in it", WANTED)
@@ -76,6 +76,13 @@ def report(samples_ms: Sequence[float], name: str = "") -> Report:
     return Report(
         profile=facts, steps=[_row(ns.tolist(), start)] if ns.size else [], warnings=start.words(ns.size, "the log")
     )
+
+
+def _told(samples_ms: list[float], name: str) -> Report:
+    try:
+        return report(samples_ms, name)
+    except UsageError as error:  # what a file holds is no matter of how the command was called
+        raise NotAProfile(error.what, error.why, error.hint) from error
 
 
 def is_log(report: Report) -> bool:

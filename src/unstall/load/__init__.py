@@ -16,13 +16,17 @@ import tempfile
 from dataclasses import replace
 from functools import cache as once
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unstall.errors import UnstallError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unstall.load._stats.frame import StatsTable
     from unstall.model import Profile, Report
+
+T = TypeVar("T")
 
 __all__ = ["load", "open_any", "stats", "stats_tables"]
 
@@ -74,7 +78,7 @@ def stats_tables(source: str | bytes | os.PathLike[str]) -> list[StatsTable]:
 def _read(path: Path, cache: bool) -> Profile | Report:
     from unstall.load import cache as store
 
-    if _is_stream(path):
+    if is_stream(path):
         return _from_stream(path)
     path = _capture_in(path) if path.is_dir() else path
     head = _head(path)
@@ -102,7 +106,7 @@ def _capture_in(folder: Path) -> Path:
     raise ProfileUnreadable(str(folder), "a folder without a capture (.sqlite, .nsys-rep)", "Name the profile itself")
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
     """Standard input (``-``) or a pipe: it can be read once only."""
     try:
         return str(path) == STDIN or stat.S_ISFIFO(path.stat().st_mode)
@@ -111,18 +115,21 @@ def _is_stream(path: Path) -> bool:
 
 
 def _from_stream(path: Path) -> Profile | Report:
-    """A copy of the stream in a temporary folder is read, under the stream's name."""
+    return _called(copied(path, lambda copy: _read(copy, cache=False)), str(path))
+
+
+def copied(path: Path, read: Callable[[Path], T]) -> T:
+    """What ``read`` makes of a copy of a stream in a temporary folder; its errors bear the stream's name."""
     with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
         copy = Path(folder) / "stdin"
         source = Path("/dev/stdin") if str(path) == STDIN else path
         with copy.open("wb") as kept, source.open("rb") as given:
             shutil.copyfileobj(given, kept)
         try:
-            found = _read(copy, cache=False)
+            return read(copy)
         except UnstallError as error:
             name = "standard input" if str(path) == STDIN else str(path)
             raise type(error)(error.what.replace(str(copy), name), error.why, error.hint) from None
-    return _called(found, str(path))
 
 
 def _called(found: Profile | Report, name: str) -> Profile | Report:

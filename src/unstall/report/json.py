@@ -14,6 +14,7 @@ from unstall.report import Output
 if TYPE_CHECKING:
     from unstall.model import Report
 
+BOM = b"\xef\xbb\xbf"  # some shells put it before whatever they write into a file
 SCHEMA_ID = "unstall-report-1"
 
 
@@ -38,7 +39,7 @@ def from_json(data: bytes | str, *, name: str = "report") -> Report:
 
     again = "Write one with unstall report PROFILE --json FILE"
     try:
-        raw = msgspec.json.decode(data)
+        raw = msgspec.json.decode(data.removeprefix(BOM) if isinstance(data, bytes) else data.removeprefix("\ufeff"))
         version = raw.get("schema_version") if isinstance(raw, dict) else None
         if isinstance(version, int) and version > SCHEMA_VERSION:
             why = f"written in report schema {version}, newer than the {SCHEMA_VERSION} that this unstall reads"
@@ -46,6 +47,8 @@ def from_json(data: bytes | str, *, name: str = "report") -> Report:
         return msgspec.convert(raw, Report)
     except msgspec.ValidationError as error:
         raise NotAProfile(name, f"JSON, but not a report of unstall ({error})", again) from error
+    except RecursionError as error:
+        raise ProfileUnreadable(name, "JSON nested too deeply for a report", again) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProfileUnreadable(name, f"not readable as JSON ({error})", again) from error
 
