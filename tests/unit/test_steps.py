@@ -246,3 +246,49 @@ def test_the_copy_of_a_constant_is_no_batch(size: int, batch: bool) -> None:
     t = TraceBuilder()
     t.copy("HtoD", us(1), bytes=size)
     assert device_ops(t.profile())["h2d"].to_list() == [batch]
+
+
+@pytest.mark.parametrize(("between", "count"), [(us(400), 12), (ms(7), 11)])
+def test_the_last_step_lacks_what_lies_between_two(between: int, count: int) -> None:
+    """``for batch in loader: with step(): …``: loading is no part of the last step, for no step follows."""
+    t = TraceBuilder()
+    for i in range(12):
+        t.range("step", ms(10 * i), ms(10 * i + 10) - between)
+        t.launch("gemm", ms(10 * i) + us(100))
+    (steps,) = steps_of(t.profile())
+    row = analyze(t.profile()).report.steps[0]
+    assert steps.frame.height == count == len(row.samples_ns)
+    assert row.period_ns.p10 == ms(10) and row.samples_ns.count(ms(10)) == 11
+
+
+def test_the_last_step_goes_by_the_mean_of_what_lies_between() -> None:
+    """Batches come in fours: most steps begin at once, every fourth waits for the loader."""
+    t, at = TraceBuilder(), 0
+    for i in range(20):
+        at += ms(16) if i % 4 == 0 else us(1)
+        t.range("step", at, at + ms(1))
+        t.launch("gemm", at + us(100))
+        at += ms(1)
+    row = analyze(t.profile()).report.steps[0]
+    assert len(row.samples_ns) == 19 and row.bursty and row.period_ns.mean > ms(4)
+
+
+def test_a_copy_ahead_makes_no_long_last_step() -> None:
+    """The batch of the next step is still being copied when the next step's kernels begin."""
+    t = TraceBuilder()
+    for i in range(12):
+        t.range("step", ms(i), ms(i + 1) - us(1))
+        t.launch("gemm", ms(i) + us(100), kernel_start=ms(10 * i + 1), kernel_dur=ms(10) - us(1), stream=7)
+        t.copy("HtoD", ms(i) + us(200), copy_start=ms(10 * i + 8), copy_dur=ms(6), stream=20)
+    (steps,) = steps_of(t.profile())
+    assert steps.limit == "gpu" and steps.frame["period_ns"].unique().to_list() == [ms(10)]
+
+
+def test_few_steps_are_all_kept() -> None:
+    (steps,) = steps_of(loop("step_{}", count=3).profile())
+    assert steps.frame.height == 3
+    t = TraceBuilder()
+    for i in range(3):
+        t.range("step", ms(10 * i), ms(10 * i + 4))
+    (steps,) = steps_of(t.profile())
+    assert steps.frame.height == 3, "without the last one there would be no steps at all"

@@ -14,7 +14,7 @@ next.
 
 A step's *host* window runs from its range's start to the next one's; its *GPU* window likewise between the first device
 operations that it launched. Where the host runs ahead (GPU-bound), only the second tells the truth, so the windows are
-taken from the resource with the longer median period.
+taken from the resource with the longer median period. The last step has no next one: see :data:`SHORT`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ GPU_BOUND = 0.9
 WARM = 1.3
 """A leading step longer than this times the steady median is warm-up. On the H200 the first step is 2 to 12 times as
 long (library loading, allocation), while steady steps of host-bound loops spread by up to 1.2."""
+SHORT = 0.05
+"""Share of a period that lies between two steps from which the last step is left out: nothing follows it, so its window
+ends with its own work and lacks that part (loading between ``with step():`` blocks is most of a period). Between the
+steps of captures from the H200 lies 0.0 to 2.9 % of a period."""
 KNOWN = 0.9
 """Share of periods whose launch must be in the capture: with fewer, work queued before it began is being watched, the
 host's side of a period is unknown, and a model's repeating layers cannot be told from steps."""
@@ -249,7 +253,7 @@ def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
     frame = frame.join(_device_spans(found, ops), on="index", how="left", maintain_order="left")
     host, gpu = _periods(frame, "host_start", "host_end"), _periods(frame, "gpu_start", "gpu_end")
     limit = "gpu" if host is None or _runs_ahead(host, gpu, frame, ops) else "host"
-    frame = frame.with_columns(_windows(frame, limit))
+    frame = _whole(frame.with_columns(_windows(frame, limit)), limit)
     frame = frame.with_columns(
         busy_ns=intervals.covered(intervals.union(ops["start"], ops["end"]), frame["start"], frame["end"]),
         ops=pl.col("ops").fill_null(0),
@@ -317,18 +321,26 @@ def _runs_ahead(
 
 def _windows(frame: pl.DataFrame, limit: str) -> list[pl.Expr]:
     """Abutting windows on the limiting resource; the last one ends with its own work."""
-    start = "gpu_start" if limit == "gpu" else "host_start"
-    end = "gpu_end" if limit == "gpu" else "host_end"
+    start, end = f"{limit}_start", f"{limit}_end"
     stop = pl.col(start).shift(-1).fill_null(pl.col(end))
     return [pl.col(start).alias("start"), stop.alias("end"), (stop - pl.col(start)).alias("period_ns")]
 
 
-def _marked(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds ``warmup`` and ``typical``.
+def _whole(frame: pl.DataFrame, limit: str) -> pl.DataFrame:
+    """The steps whose windows are periods: without the last one where :data:`SHORT` says so.
 
-    The last step has no successor, so its window lacks what lies between two steps: it is a sample only where such
-    gaps are under 5 % of a period, and never typical when others are there.
+    Work of a step that overlaps the next one's (a copy ahead) makes the last window as much too long.
     """
+    period = frame["period_ns"].to_numpy()
+    between = period - (frame[f"{limit}_end"] - frame[f"{limit}_start"]).to_numpy()
+    followed = slice(_warmup(period), -1)
+    whole = abs(between[followed].sum()) < SHORT * period[followed].sum()
+    return frame if whole or frame.height <= MIN_STEPS else frame[:-1]
+
+
+def _marked(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``warmup`` and ``typical``. The last window lacks a little even where it is kept, and is never typical when
+    others are there."""
     period = frame["period_ns"].to_numpy()
     warm = _warmup(period)
     steady = np.arange(len(period)) >= warm
