@@ -363,6 +363,36 @@ def test_the_command_shows_writes_and_then_has_nothing_to_do(tmp_path: Path) -> 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py", "train.py.bak"]
 
 
+UNTOUCHED = "loader = DataLoader(data, batch_size=64)\n"
+
+
+def test_a_byte_order_mark_and_a_coding_line_that_changes_nothing_stay() -> None:
+    for head in ("\ufeff", "\ufeff# caf\u00e9\n", "# coding: latin-1\n", "# -*- coding: utf-8 -*-\n"):
+        new = fixed(head + HEAD + UNTOUCHED, "dataloader-workers")
+        assert new.startswith(head + HEAD) and "num_workers=4" in new
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"# coding: nosuch\nx = 1\n", "unknown encoding"),
+        (b"# coding: latin-1\n# caf\xe9\n", "is written in iso-8859-1"),
+        ("# coding: latin-1\n# caf\u00e9\n".encode(), "is written in iso-8859-1"),
+        (b"# caf\xe9\n", "is not UTF-8 text"),
+        (b"x = 1\0\n", "is not Python that can be read"),
+        (b"(" * 3000 + b"1" + b")" * 3000, "too many nested parentheses"),
+        (b"x = " + b"+".join([b"1"] * 20_000), "nested too deeply|recursion"),
+        (b"x = a" + b".b" * 900, "nested too deeply|recursion"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_patched_is_one_line(tmp_path: Path, content: bytes, why: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_bytes(content)
+    with pytest.raises(UsageError, match=why) as caught:
+        fix.run(str(script), profile=None, only=(), workers=None, apply=True, json=None)
+    assert "\n" not in str(caught.value) and script.read_bytes() == content and len(list(tmp_path.iterdir())) == 1
+
+
 def test_channels_last_only_where_there_are_convolutions() -> None:
     text = (
         "import torch\nclass Net(torch.nn.Module):\n    c = torch.nn.Conv2d(1, 2, 3)\n"

@@ -21,6 +21,7 @@ from unstall.model import Process, ProfileFacts, Report
 from unstall.ranks import numbers, places
 from unstall.ranks.pool import Pool, default_workers
 from unstall.ranks.summary import FileSummary, RankSummary, named
+from unstall.report.json import to_json
 from unstall.testing import TraceBuilder, ms
 
 PATIENT = 60
@@ -305,6 +306,18 @@ def test_broken_empty_and_foreign_files_are_lines(tmp_path: Path) -> None:
     assert report.ranks and [r.rank for r in report.ranks.ranks] == [0, 1]
     assert [f.rank for f in report.ranks.failed] == [2, 3, 4] and report.ranks.missing == []
     assert all(f.reason and f.file not in f.reason for f in report.ranks.failed)
+
+
+def test_names_that_are_no_text_and_links_that_lead_nowhere(tmp_path: Path) -> None:
+    ranked = Job(ranks=1, steps=12).write(tmp_path)
+    ranked[0].rename(os.fsdecode(os.fsencode(ranked[0]) + b"\xff.sqlite"))
+    (tmp_path / os.fsdecode(b"lost\xfe.sqlite")).symlink_to("absent")
+    (tmp_path / "loop.sqlite").symlink_to("loop.sqlite")
+    report = unstall.ranks([str(tmp_path)], workers=1, cache=False)
+    assert report.ranks is not None and [r.file.endswith("\\xff.sqlite") for r in report.ranks.ranks] == [True]
+    reasons = {Path(f.file).name: f.reason for f in report.ranks.failed}
+    assert reasons.keys() == {"loop.sqlite", "lost\\xfe.sqlite"}
+    assert to_json(report)
 
 
 def test_none_that_can_be_read_is_an_error(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ as ``TRAIN.py.bak``, the new one appears in one piece.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import shutil
 import tempfile
+import tokenize
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,8 @@ import msgspec
 
 from unstall.errors import UsageError
 from unstall.fix.remedy import Remedy
+
+BOM = "\ufeff"  # some editors put it before whatever they save; it stays
 
 
 class Change(msgspec.Struct, kw_only=True):
@@ -81,12 +86,14 @@ def make(
     """
     from unstall.fix.script import Script
 
-    script = Script(text, path, workers=workers)
+    _readable(text, path)
+    mark = BOM if text.startswith(BOM) else ""
+    script = Script(text.removeprefix(BOM), path, workers=workers)
     for remedy in remedies:
         if remedy.patch is not None:
             script.remedy = remedy.name
             remedy.patch(script)
-    new = script.result()
+    new = mark + script.result()
     _check(new, path)
     changes = [c for r in remedies if (c := _change(r, script.edits, (findings or {}).get(r.name, ())))]
     left = [Untouched(remedy=n.remedy, line=n.line, reason=n.text) for n in script.left]
@@ -101,11 +108,30 @@ def _change(remedy: Remedy, edits: Sequence[object], codes: Sequence[str]) -> Ch
     return Change(remedy=remedy.name, title=remedy.title, safety=remedy.safety, findings=list(codes), lines=lines)
 
 
+def _readable(text: str, path: str) -> None:
+    """What Python itself cannot read never reaches LibCST, which ends the process over some of it."""
+    try:
+        _compile(text, path)
+    except SyntaxError as error:
+        where = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
+        raise UsageError(path, f"is not Python that can be read ({where})", "Mend the syntax first") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # a byte of zeros; nested beyond all bounds
+        why = str(error) or "nested too deeply"
+        raise UsageError(path, f"is not Python that can be read ({why})", "Mend the syntax first") from error
+
+
+def _compile(text: str, path: str) -> None:
+    """As bytes, so that a byte order mark and a coding line mean what they mean in a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the script's own escapes and the like: its owner hears them when it runs
+        compile(text.encode(), path, "exec", dont_inherit=True)
+
+
 def _check(new: str, path: str) -> None:
     """A patch that does not compile is a fault of ours and must not reach anybody."""
     try:
-        compile(new, path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+        _compile(new, path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(path, f"the patch would not be valid Python ({error})", "Nothing was written") from error
 
 
@@ -127,11 +153,23 @@ def read(path: Path) -> str:
         UsageError: it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8")
+        data = path.read_bytes()
+        _encoding(data, path)
+        return data.decode("utf-8")
     except OSError as error:
         raise UsageError(str(path), error.strerror or str(error), "Name the script that trains") from error
     except UnicodeDecodeError as error:
-        raise UsageError(str(path), "is not UTF-8 text", "Name the script that trains") from error
+        raise UsageError(str(path), "is not UTF-8 text", "Name the script that trains, saved as UTF-8") from error
+
+
+def _encoding(data: bytes, path: Path) -> None:
+    """Refuse a coding line that is not of UTF-8, unless all is ASCII anyway."""
+    try:
+        found, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:  # bytes that are no UTF-8, or a coding that does not exist: said by whoever decodes
+        return
+    if found not in ("utf-8", "utf-8-sig") and not data.isascii():
+        raise UsageError(str(path), f"is written in {found}, not in UTF-8", "Save it as UTF-8, without its coding line")
 
 
 def apply(path: Path, old: str, new: str) -> Path:

@@ -55,11 +55,13 @@ class Script:
         self.data = text.encode()
         try:
             wrapper = meta.MetadataWrapper(cst.parse_module(self.data), unsafe_skip_copy=True)
+            found: Any = wrapper.resolve_many(PROVIDERS)
         except cst.ParserSyntaxError as error:
             where = f"line {error.raw_line}: {error.message.splitlines()[0]}"
             raise UsageError(path, f"is not Python that can be read ({where})", "Mend the syntax first") from error
+        except RecursionError as error:
+            raise UsageError(path, "is nested too deeply to be patched", "Split its longest expression") from error
         self.module = wrapper.module
-        found: Any = wrapper.resolve_many(PROVIDERS)
         self._spans, self._positions, self._parents, self._names = (found[p] for p in PROVIDERS)
         self.edits: list[Edit] = []
         self.left: list[Left] = []

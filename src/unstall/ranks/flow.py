@@ -89,5 +89,5 @@ def _report(
         duration_ns=max((f.duration_ns for f in good if f.duration_ns), default=None),
         gpus=[Gpu(device=r.device, name=r.gpu) for r in merged.ranks if r.device is not None],
     )
-    facts.path = facts.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    facts.path = places.plain(facts.path)
     return told(Report(unstall_version=VERSION, profile=facts, ranks=merged, warnings=warnings), language)

@@ -75,7 +75,12 @@ def repeated(places: Sequence[Place]) -> list[Warning_]:
         text = f"{others[0]} is the same file as {first.name}: it is read once."
     else:
         text = f"{first.name} was named {len(first.again) + 1} times: it is read once."
-    return [Warning_(code="ranks-file-repeats", text=text)]
+    return [Warning_(code="ranks-file-repeats", text=plain(text))]
+
+
+def plain(text: str) -> str:
+    """A name that may hold bytes which are no UTF-8, as text that can be sent and written."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def natural(name: str) -> list[Any]:
@@ -112,11 +117,16 @@ def _is_folder(name: str) -> bool:
 def _local(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
-        return _preferred(str(p) for p in path.rglob("*") if p.is_file() and _visible(p.relative_to(path).parts))
+        return _preferred(str(p) for p in path.rglob("*") if _is_file(p) and _visible(p.relative_to(path).parts))
     if not path.exists() and any(c in name for c in "*?["):
         hits = glob.glob(name, recursive=True)  # noqa: PTH207 (pathlib takes no absolute pattern)
         return _preferred(n for hit in hits for n in ([hit] if Path(hit).is_file() else _local(hit)))
     return [name] if os.path.lexists(name) else []
+
+
+def _is_file(path: Path) -> bool:
+    """Links that lead nowhere included: what they were to bring is missing, and the reader says so."""
+    return path.is_file() or (path.is_symlink() and not os.path.exists(path))  # noqa: PTH110 (pathlib raises on loops)
 
 
 def _visible(parts: tuple[str, ...]) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from unstall.errors import UnstallError
 from unstall.model import BreakdownRow, RankFinding, Warning_
+from unstall.ranks.places import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,6 +123,10 @@ class FileSummary(msgspec.Struct, kw_only=True):
     warnings: list[Warning_] = []
     seconds: float = 0.0
     peak_bytes: int = 0  # of the process that read it, until then
+
+    def __post_init__(self) -> None:
+        """A file's name may be no text, which neither MessagePack nor JSON can hold."""
+        self.file, self.error = plain(self.file), plain(self.error)
 
 
 def encode(summary: FileSummary) -> bytes:

@@ -14,7 +14,7 @@ def main() -> None:
     copy, script = sys.argv[1:3]
     sys.argv = sys.argv[2:]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
-    with open(copy, encoding="utf-8") as file:
+    with open(copy, "rb") as file:
         code = compile(file.read(), script, "exec", dont_inherit=True)
     names = sys.modules["__main__"].__dict__
     names["__file__"] = script
