@@ -349,6 +349,8 @@ class CopyRow(Record, kw_only=True):
     bytes: int | None
     gb_per_s: float | None
     exposed_ns: int | None  # not hidden behind compute on the same device
+    steady_total_ns: int | None = None  # of those launched in steady steps; null where no steps are known
+    steady_bytes: int | None = None  # the same; null as well where the size of any is not known
 
 
 class MemsetRow(Record, kw_only=True):
@@ -724,7 +726,8 @@ class Track:
             the thread ran), ``samples``, ``overhead``, ``stream`` or ``counter``.
         process: global process id; -1 for counters of a GPU.
         process_name, thread, thread_name: whose it is; ``thread`` is the global id, ``None`` for what is not a thread's.
-        device, device_name, context, stream: of streams and counters, else ``None`` and empty.
+        device, device_name, context, stream: of streams and counters, else ``None`` and empty; a device below 0 is
+            unknown.
         label: name of a counter.
         frame: rows by lane and start; rows of one lane do not overlap. Columns: ``start``, ``end`` (ns), ``lane``,
             ``name`` (string-like), ``link`` (correlation id, null for none), ``table`` and ``row`` (where the event stands

@@ -79,10 +79,15 @@ def a_call(name: str, us: float, calls: int) -> CallRow:
     )  # fmt: skip
 
 
-def a_copy(ms: float, instances: int, mb: float = 1.0, source: str = "pageable") -> CopyRow:
+def a_copy(
+    ms: float, instances: int, mb: float | None = 1.0, source: str = "pageable", steady: int | None = 100
+) -> CopyRow:
+    """``steady`` of the instances are launched in steady steps; none is known of the steps where it is ``None``."""
     return CopyRow(
         kind="HtoD", source=source, destination="device", instances=instances, total_ns=round(ms * MS * instances),
-        bytes=round(mb * 1e6 * instances), gb_per_s=None, exposed_ns=None,
+        bytes=None if mb is None else round(mb * 1e6 * instances), gb_per_s=None, exposed_ns=None,
+        steady_total_ns=None if steady is None else round(ms * MS * steady),
+        steady_bytes=None if steady is None or mb is None else round(mb * 1e6 * steady),
     )  # fmt: skip
 
 

@@ -74,6 +74,15 @@ def test_categories_and_copies() -> None:
     assert set(rows(old, new, "copy")) == {"HtoD pageable → device", "HtoD pinned → device"}
 
 
+def test_copies_are_those_of_steady_steps() -> None:
+    """The weights go to the GPU once, as the batches do in every step: ten times the steps would dilute them."""
+    short = profile(noisy(30, seed=1), copies=[a_copy(1, 30 + 40, steady=30)])
+    long = profile(noisy(300, seed=2), copies=[a_copy(1, 300 + 40, steady=300)])
+    assert rows(short, long, "copy") == {}
+    sums = profile(noisy(30, seed=3), copies=[a_copy(1, 40, source="unknown", steady=None)])
+    assert rows(short, sums, "copy") == {}, "of a table of sums it is not known what start-up took"
+
+
 def test_the_largest_change_comes_first() -> None:
     old = profile(noisy(seed=1), ranges=[a_range("a", 1, 100), a_range("b", 10, 100), a_range("c", 5, 100)])
     new = profile(noisy(seed=2), ranges=[a_range("a", 2, 100), a_range("b", 4, 100), a_range("c", 8, 100)])

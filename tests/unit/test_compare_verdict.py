@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import unstall
 from unstall.compare.verdict import judge
 from unstall.errors import UsageError
-from unstall.model import Comparison, Gpu, Report, Warning_
+from unstall.model import Comparison, CopyRow, Gpu, Report, Warning_
 from unstall.stats import Ratio
 
 INVERSE = {"faster": "slower", "slower": "faster", "no difference": "no difference", "inconclusive": "inconclusive"}
@@ -262,10 +262,19 @@ def test_one_slower_kernel_is_no_clock() -> None:
 
 
 def test_start_up_copies_do_not_look_like_another_batch() -> None:
-    weights = a_copy(50, 4, mb=800)
-    short = profile(noisy(30, seed=1), copies=[a_copy(1, 31), weights])
-    long = profile(noisy(300, seed=2), copies=[a_copy(1, 301), weights])
+    weights = a_copy(50, 4, mb=800, steady=0)
+    short = profile(noisy(30, seed=1), copies=[a_copy(1, 31, steady=30), weights])
+    long = profile(noisy(300, seed=2), copies=[a_copy(1, 301, steady=300), weights])
     assert "different-batch" not in codes(unstall.compare(short, long))
+
+
+@pytest.mark.parametrize("unknown", [a_copy(1, 101, mb=None, source="pinned"), a_copy(1, 101, steady=None)])
+def test_copies_of_unknown_size_are_not_of_no_size(unknown: CopyRow) -> None:
+    """Known copies on both sides, and on one side another of which nothing is known."""
+    old, new = profile(noisy(seed=1), copies=[a_copy(1, 101, mb=20)]), profile(noisy(seed=2), copies=[a_copy(1, 101)])
+    assert "different-batch" in codes(unstall.compare(old, new))
+    new.copies = [a_copy(1, 101), unknown]
+    assert "different-batch" not in codes(unstall.compare(old, new))
 
 
 def test_series_that_drift_or_jump_are_said() -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from unstall.analyze import summary
+from unstall.analyze import analyze, summary
 from unstall.analyze.ranges import nest
 from unstall.model import TABLES, Profile
-from unstall.testing import TraceBuilder
+from unstall.testing import TraceBuilder, ms, us
 
 SECTIONS = (
     summary.kernel_rows, summary.copy_rows, summary.memset_rows, summary.api_rows, summary.osrt_rows,
@@ -34,6 +34,39 @@ def test_kernels_by_name() -> None:
     assert (gemm.name, gemm.instances, gemm.total_ns, gemm.avg_ns, gemm.median_ns) == ("gemm", 4, 120, 30.0, 30.0)
     assert (gemm.min_ns, gemm.max_ns, gemm.percent, add.percent) == (10, 50, 80.0, 20.0)
     assert add.stddev_ns == 0.0
+
+
+def test_steady_copies_are_those_that_steady_steps_launch() -> None:
+    t = TraceBuilder()
+    t.copy("HtoD", 0, copy_dur=ms(50), bytes=800_000_000)  # the model
+    for i in range(10):
+        at = ms(100 + 10 * i) + (ms(90) if i else 0)  # the first step is warm-up
+        t.range(f"step_{i}", at, at + (ms(100) if i == 0 else ms(10)) - us(10))
+        t.copy("HtoD", at, copy_start=at + us(10), copy_dur=ms(1), bytes=1000)
+        t.copy("HtoD", at + us(20), copy_start=at + us(9990), copy_dur=us(500), bytes=10, source="pinned")
+        t.launch("gemm", at + ms(2))
+    t.copy("HtoD", ms(500), copy_dur=ms(7))  # afterwards
+    pageable, pinned = analyze(t.profile()).report.copies or []
+    assert (pageable.instances, pageable.steady_total_ns, pageable.steady_bytes) == (12, ms(9), 9000)
+    assert (pinned.instances, pinned.steady_total_ns) == (10, 9 * us(500)), "the last one runs behind its step"
+
+
+def test_the_steady_part_is_unknown_without_steps_and_where_a_size_is() -> None:
+    t = TraceBuilder()
+    t.copy("DtoH", 0)
+    (alone,) = analyze(t.profile()).report.copies or []
+    assert (alone.steady_total_ns, alone.steady_bytes) == (None, None)
+    for i in range(10):
+        t.range(f"step_{i}", ms(10 * i + 1), ms(10 * i + 11))
+        t.copy("HtoD", ms(10 * i + 1))
+    made = t.profile()
+    assert made.copies is not None
+    blind = made.copies.with_columns(
+        bytes=pl.when(pl.int_range(pl.len()) == 4).then(None).otherwise("bytes")
+    )  # one of the steady ones
+    to_host, to_device = sorted(analyze(replace(made, copies=blind)).report.copies or [], key=lambda r: r.kind)
+    assert to_device.bytes is None and to_device.steady_bytes is None and to_device.steady_total_ns
+    assert (to_host.steady_total_ns, to_host.steady_bytes) == (0, 0), "before the first step: none, and that is known"
 
 
 def test_a_copy_is_exposed_where_no_kernel_of_the_device_runs() -> None:

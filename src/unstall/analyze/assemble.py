@@ -93,7 +93,7 @@ def _report(
         profile=facts(profile, steps),
         ranges=None if nested is None else _range_rows(profile, nested, ops if has_device else None, steps),
         kernels=summary.kernel_rows(profile),
-        copies=summary.copy_rows(profile),
+        copies=summary.copy_rows(profile, ops, steps),
         memsets=summary.memset_rows(profile),
         api=summary.api_rows(profile, nested),
         osrt=summary.osrt_rows(profile, nested),

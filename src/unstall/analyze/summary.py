@@ -7,12 +7,14 @@ by n − 1 and is 0.0 for one. A call that was never closed has no duration and 
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from unstall.analyze import intervals
+from unstall.analyze.device import launched_at
 from unstall.analyze.intervals import NOTHING, Union
 from unstall.analyze.nesting import innermost_at
-from unstall.model import CallRow, CopyRow, KernelRow, MemsetRow, Profile, SampleRow
+from unstall.model import CallRow, CopyRow, KernelRow, MemsetRow, Profile, SampleRow, StepTable
 
 VERSION_SUFFIX = r"_v\d+$"
 """``cudaLaunchKernel_v7000``, ``cudaGraphLaunch_v10000``: the version of the call's own interface. nsys strips four
@@ -103,22 +105,47 @@ def library_rows(profile: Profile, nested: pl.DataFrame | None = None) -> list[C
     return call_rows(profile.library, nested)
 
 
-def copy_rows(profile: Profile) -> list[CopyRow] | None:
+def copy_rows(
+    profile: Profile, ops: pl.DataFrame | None = None, steps: tuple[StepTable, ...] = ()
+) -> list[CopyRow] | None:
     """Copies by kind and by the memory at both ends.
 
     ``exposed_ns`` is the time in which at least one of them runs and no kernel or graph does on the same device, of
-    whichever process; copies that overlap each other count once.
+    whichever process; copies that overlap each other count once. The steady part is what is launched between the start
+    of the first steady step and the end of the last one: a model that goes to the GPU at the start is not in it.
     """
     if profile.copies is None:
         return None
     keys = ["kind", "source", "destination"]
     totals = _totals(profile.copies, keys)
+    if steps and ops is not None:
+        steady = _totals(profile.copies[_in_steady_steps(ops, steps)], keys)
+        steady = steady.select(*keys, steady_total_ns="total_ns", steady_bytes="bytes", steady=pl.lit(value=True))
+        none = pl.col("steady").is_null()
+        totals = (
+            totals.join(steady, on=keys, how="left", maintain_order="left")
+            .with_columns(
+                pl.when(none).then(0).otherwise(pl.col(c)).alias(c) for c in ("steady_total_ns", "steady_bytes")
+            )
+            .drop("steady")
+        )
     exposed = _exposed(profile, profile.copies, keys)
     return [
         CopyRow(**r, gb_per_s=r["bytes"] / r["total_ns"] if r["bytes"] is not None and r["total_ns"] else None,
                 exposed_ns=exposed.get((r["kind"], r["source"], r["destination"]), 0))
         for r in totals.to_dicts()
     ]  # fmt: skip
+
+
+def _in_steady_steps(ops: pl.DataFrame, steps: tuple[StepTable, ...]) -> pl.Series:
+    """Numbers of the copies that the host launched in the steady part of its process."""
+    own = ops.filter(pl.col("table").cast(pl.String) == "copies")
+    at, process = launched_at(own), own["process"].to_numpy()
+    inside = np.zeros(len(at), np.bool_)
+    for s in steps:
+        first, last = s.steady["host_start"].to_numpy().min(), s.steady["host_end"].to_numpy().max()
+        inside |= (process == s.process) & (at >= first) & (at < last)
+    return own["row"].filter(pl.Series(inside, dtype=pl.Boolean))
 
 
 def _totals(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

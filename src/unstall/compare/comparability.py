@@ -12,7 +12,7 @@ import numpy as np
 
 from unstall import stats
 from unstall.compare.sides import Side
-from unstall.model import CopyRow, KernelRow, Report, StepsRow, Warning_
+from unstall.model import KernelRow, Report, StepsRow, Warning_
 
 BLOCKING = ("no-steps", "lost-gpu", "different-gpu", "too-few-steps", "long-steps")
 """Codes that leave no verdict, the gravest first."""
@@ -111,22 +111,19 @@ def _work(before: StepsRow, after: StepsRow) -> Iterator[Warning_]:
 
 
 def _batch(before: Side, after: Side) -> Iterator[Warning_]:
-    b, a = (_copied(side.report.copies, side.steps) for side in (before, after))
-    if b and a and _same_length(before.steps, after.steps) and abs(b - a) > BATCH * max(a, b):
+    b, a = _copied(before), _copied(after)
+    if b and a and abs(b - a) > BATCH * max(a, b):
         text = f"{b / 1e6:.3g} MB copied to the GPU a step before, {a / 1e6:.3g} MB after: is it the same batch?"
         yield Warning_(code="different-batch", text=text)
 
 
-def _copied(copies: list[CopyRow] | None, steps: StepsRow | None) -> float | None:
-    rows = [row.bytes for row in copies or [] if row.kind == "HtoD" and row.bytes is not None]
-    return sum(rows) / steps.count if rows and steps and steps.count > 0 else None
-
-
-def _same_length(before: StepsRow | None, after: StepsRow | None) -> bool:
-    """Whether what is copied once a run is the same share of both: as many steps, with warm-up or without."""
-    if before is None or after is None or bool(before.warmup) != bool(after.warmup):
-        return False
-    return abs(before.count - after.count) <= 0.2 * max(before.count, after.count)
+def _copied(side: Side) -> float | None:
+    """Bytes to the GPU in a steady step; ``None`` where the size of any copy is not known."""
+    copies = side.report.copies
+    sizes = None if copies is None else [row.steady_bytes for row in copies if row.kind == "HtoD"]
+    if sizes is None or None in sizes or side.steady_steps <= 0:
+        return None
+    return sum(size or 0 for size in sizes) / side.steady_steps
 
 
 def _clock(before: Report, after: Report) -> Iterator[Warning_]:

@@ -3,9 +3,9 @@
 In: two sides. Out: :class:`~unstall.model.Moved` rows, ns a step, the largest change first. Kinds are five ways to cut
 the same step: they are read one by one, never added up. What a capture did not collect is left out; it did not vanish.
 
-Ranges and categories are the compared process's steady steps. Kernels, copies and calls are tables of a whole capture:
-there it is the typical duration times the calls a step, so that start-up, which every length of capture dilutes
-differently, stays out.
+Ranges and categories are the compared process's steady steps, copies those of all processes. Kernels and calls are
+tables of a whole capture: there it is the typical duration times the calls a step, so that start-up, which every length
+of capture dilutes differently, stays out.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def _per_step(side: Side, rows: Iterable[KernelRow | CallRow] | None, name: Call
 
 
 def _copies(side: Side) -> Amounts | None:
-    steps = _steps_of_all(side)
-    if side.report.copies is None or not steps:
+    rows, steps = side.report.copies, side.steady_steps
+    if rows is None or steps <= 0 or any(r.steady_total_ns is None for r in rows):
         return None
-    rows = [r for r in side.report.copies if r.instances >= ONCE * steps]
-    return _summed((f"{r.kind} {r.source} → {r.destination}", r.total_ns / steps) for r in rows)
+    steady = ((f"{r.kind} {r.source} → {r.destination}", (r.steady_total_ns or 0) / steps) for r in rows)
+    return _summed((name, ns) for name, ns in steady if ns)
 
 
 KINDS: dict[str, Callable[[Side], Amounts | None]] = {

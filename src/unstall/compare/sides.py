@@ -43,6 +43,11 @@ class Side:
         return steplog.is_log(self.report)
 
     @property
+    def steady_steps(self) -> int:
+        """Steady steps of all processes: the tables of kernels, copies and calls do not tell processes apart."""
+        return sum(row.count - row.warmup for row in self.report.steps)
+
+    @property
     def has_gpu_work(self) -> bool | None:
         """Whether the compared steps have GPU work; ``None`` where that is not known."""
         return None if self.is_log or self.steps is None else bool(self.steps.gpu_busy_ns)
