@@ -13,6 +13,7 @@ from unstall.errors import UsageError
 from unstall.fix import patching
 from unstall.fix.remedy import named, remedies
 from unstall.testing import TraceBuilder, ms
+from unstall.trial import patched
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 
@@ -428,3 +429,16 @@ def test_a_patch_for_a_capture_pins_only_where_there_is_a_gpu_and_takes_its_work
     diff = capsys.readouterr().out
     assert "num_workers=5" in diff  # 40 ms of loading beside 10 ms of everything else, and a quarter more
     assert ("pin_memory=True" in diff) == gpu
+
+
+def test_a_patched_copy_sees_of_itself_what_the_script_does(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    script, copy = tmp_path / "folder" / "train.py", tmp_path / "train.py"
+    script.write_text("import os, sys\nos.chdir('/')\nprint(__file__, __doc__, __name__, sys.argv, sys.path[0])\n")
+    copy.write_bytes(b"\xef\xbb\xbf" + script.read_bytes())
+    runner = Path(patched.__file__).with_name("run_patched.py")
+    plain, tried = (
+        subprocess.run([sys.executable, *first, "folder/train.py", "-x"], cwd=tmp_path, capture_output=True, check=True)
+        for first in ((), (runner, copy))
+    )
+    assert plain.stdout == tried.stdout and str(script).encode() in plain.stdout

@@ -11,13 +11,13 @@ import sys
 
 def main() -> None:
     """Become the program."""
-    copy, script = sys.argv[1:3]
+    copy, script = sys.argv[1], os.path.abspath(sys.argv[2])  # as Python does it: the script may change the folder
     sys.argv = sys.argv[2:]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    sys.path[0] = os.path.dirname(script)
     with open(copy, "rb") as file:
         code = compile(file.read(), script, "exec", dont_inherit=True)
     names = sys.modules["__main__"].__dict__
-    names["__file__"] = script
+    names["__file__"], names["__doc__"] = script, None
     for name in ("main", "os"):
         names.pop(name, None)
     exec(code, names)
