@@ -6,7 +6,7 @@ import pytest
 
 from unstall.analyze import analyze, focus
 from unstall.diagnose import diagnose
-from unstall.model import Analysis, Profile
+from unstall.model import TABLES, Analysis, Profile
 from unstall.testing import TraceBuilder, ms, us
 
 
@@ -54,6 +54,31 @@ def test_what_is_counted_is_counted_over_everything(cut: Analysis) -> None:
     parts = {c.name: c.ns for c in row.categories}
     assert sum(parts.values()) == row.step_ns == ms(10)
     assert parts["data_loading"] == ms(6)
+
+
+def test_every_table_of_events_is_cut(cut: Analysis) -> None:
+    begin, end = ms(500), ms(600)
+    t = TraceBuilder(trace=("cuda", "nvtx", "osrt"))
+    for at in (ms(1), ms(550), ms(900)):
+        t.range("a", at, at + 1)
+        t.mark("b", at)
+        t.launch("gemm", at)
+        t.copy("HtoD", at)
+        t.memset(at)
+        t.sync("stream", at, at + us(1))
+        t.osrt("read", at, at + 1)
+        t.library("cublasGemm", at, at + 1)
+        t.gil("waiting", at, at + 1)
+        t.sched(at, running=True)
+        t.sample(at, ["f"])
+        t.overhead("flush", at, at + 1)
+        t.metric("SMs Active", at, 50)
+        t.graph_launch(at, whole=(at, at + 1))
+        t.diagnostic("flushed", at=at)
+    whole = t.profile()
+    less = focus._sliced(whole, begin, end)
+    left = {n: less.table(n).height / whole.table(n).height for n in TABLES if {"start", "time"} & set(TABLES[n])}
+    assert set(left.values()) == {1 / 3}, left
 
 
 def test_the_finding_is_the_same(cut: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:

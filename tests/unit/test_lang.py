@@ -221,6 +221,8 @@ def test_every_warning_and_reason_is_translated() -> None:
         "19 of 27 processes with steps: only the 8 with most work were examined; capture fewer at once for the others",
         "NVTX rows that are not ranges, kept apart: 3 marks, 1 domain name.",
         "The export does not say the thread of some rows, which are kept as thread 0: 12 in api, 3 in osrt.",
+        "The export does not say the GPU of some rows: 12 in kernels, 3 in copies. 4 are put on the GPU of their "
+        "context, 11 on an unknown one.",
         "2 processes (817, 818) share GPU 0: each one's step includes waiting for the other's kernels; 2 processes "
         "(817, 819) share GPU 1: each one's step includes waiting for the other's kernels",
     ],

@@ -54,6 +54,33 @@ def test_kernels_without_a_gpu_are_no_idle_gpu() -> None:
     assert compute == pytest.approx(ms(1), rel=0.01)
 
 
+def test_a_gpu_is_that_of_its_context() -> None:
+    t = TraceBuilder()
+    for device in (0, 1):
+        t.copy("HtoD", us(100 * device), device=device, context=device + 1)
+        t.launch("gemm", us(100 * device + 50), device=device, context=device + 1)
+    kernels = placed(without(t.profile(), "kernels", "device")).kernels
+    assert kernels is not None and kernels["device"].to_list() == [0, 1]
+
+
+def test_an_unknown_gpu_is_no_gpu_of_another_process() -> None:
+    """Two processes whose exports tell neither GPU nor context: neither is said to share, nobody computes on GPU 0."""
+    t = TraceBuilder()
+    for pid in (100, 200):
+        t.process(pid)
+        for i in range(8):
+            t.range(f"step_{i}", ms(10 * i), ms(10 * i + 9))
+            t.launch("gemm", ms(10 * i) + us(pid), kernel_dur=ms(5))
+    report = examined(without(t.profile(), "kernels", "device", "context"))
+    told = {w.code: w.text for w in report.warnings}
+    assert "shared-gpu" not in told
+    assert told["unknown-gpu"].endswith("0 are put on the GPU of their context, 16 on an unknown one.")
+    parts = [{c.name: c.ns for c in row.categories} for row in report.breakdown]
+    assert [p["gpu_compute"] for p in parts] == [ms(5), ms(5)] and not any("other_process" in p for p in parts)
+    copies = analyze(without(a_loop(), "kernels", "device", "context")).report.copies
+    assert copies is not None and copies[0].exposed_ns == 8 * us(10), "no kernel is known to hide them on GPU 0"
+
+
 def test_calls_that_must_have_been_made_are_absent_not_zero() -> None:
     profile = a_loop()
     assert profile.api is not None

@@ -107,3 +107,21 @@ def test_a_capture_without_a_gpu_replays_its_host() -> None:
     r = replay(t.profile(), ms(10))
     view = host_side.view(r.analysis.profile, r.analysis.ranges, r.steps)
     assert r.predict(Change(cut=host_side.loading(view))).step_ns == pytest.approx(ms(3), rel=0.02)
+
+
+def test_a_stream_is_one_of_its_device_and_context() -> None:
+    """Stream 7 of GPU 1 waits for stream 7 of GPU 0: by its number alone it would wait for nobody."""
+    t = TraceBuilder()
+    for i in range(12):
+        at = i * ms(5)
+        t.range(f"step_{i}", at, at + ms(5) - us(1))
+        t.launch("made", at + us(10), us(10), kernel_start=at + us(30), kernel_dur=ms(2))
+        t.sync("stream_wait_event", at + us(30), at + us(35), device=1, context=2)
+        t.launch("next", at + us(40), us(10), kernel_start=at + us(60), kernel_dur=us(10))
+        t.launch("used", at + us(60), us(10), kernel_start=at + ms(2.1), kernel_dur=ms(1), device=1, context=2)
+        t.sync("context", at + us(80), at + ms(4.9))
+    program = replay(t.profile()).program
+    names, after = program.ops["name"].to_list(), program.after
+    assert {names[i]: names[after[i]] if after[i] >= 0 else "" for i in range(len(names))} == {
+        "made": "", "next": "", "used": "made",
+    }  # fmt: skip

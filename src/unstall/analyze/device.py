@@ -14,7 +14,9 @@ from unstall.analyze.intervals import Ints, Union, union
 from unstall.memory import squeeze
 from unstall.model import DEVICE_TABLES, Profile
 
-_KEYS = ("start", "end", "process", "device", "context", "stream", "correlation")
+STREAM = ("process", "device", "context", "stream")
+"""What tells one stream from all others: every context numbers its own, from 7 on."""
+_KEYS = ("start", "end", *STREAM, "correlation")
 TABLE = pl.Enum(DEVICE_TABLES)
 KIND = pl.Enum(["kernel", "communication", "copy", "memset", "graph"])
 SCALAR = 16
@@ -107,6 +109,11 @@ def _key(frame: pl.DataFrame, processes: Ints) -> Ints:
     return key
 
 
+def stream() -> pl.Expr:
+    """The operation's stream as one number, equal for the operations of one stream alone."""
+    return pl.struct(STREAM).hash()
+
+
 def busy(ops: pl.DataFrame, *kinds: str) -> Union:
     """When at least one operation (of the given kinds, default any) runs: overlap-safe over streams."""
     rows = ops.filter(pl.col("kind").is_in(kinds)) if kinds else ops
@@ -118,6 +125,11 @@ def devices_of(ops: pl.DataFrame, process: int) -> list[int]:
     rows = ops.filter(pl.col("process") == process)
     by = rows.group_by("device").agg((pl.col("end") - pl.col("start")).sum().alias("ns"))
     return [int(d) for d in by.sort("ns", "device", descending=[True, False])["device"] if d is not None]
+
+
+def known(device: int | None) -> int | None:
+    """The GPU's number; ``None`` for one that the export does not tell (``analyze.place`` counts those below 0)."""
+    return None if device is None or device < 0 else device
 
 
 def launched_at(ops: pl.DataFrame) -> Ints:

@@ -20,15 +20,14 @@ import polars as pl
 from unstall.analyze import project, ranges
 from unstall.analyze.device import device_ops
 from unstall.analyze.steps import typical
-from unstall.model import DEVICE_TABLES, Profile, StepTable
+from unstall.model import TABLES, Profile, StepTable
 
 EVENTS = 300_000
 """Device operations, CUDA calls and OS calls looked at, about; a second's work on two cores."""
 LEAST = 64
 """Steps looked at in any case, so that what happens every few dozen steps (a checkpoint, a log line) is among them."""
 CANDIDATES = 32
-SPANS = ("ranges", "api", "osrt", "library", "gil", "syncs", "overhead", *DEVICE_TABLES)
-INSTANTS = ("marks", "samples", "sched", "gpu_metrics")
+SPANS, INSTANTS = (tuple(t for t, columns in TABLES.items() if at in columns) for at in ("start", "time"))
 
 View = tuple[Profile, pl.DataFrame | None, pl.DataFrame, StepTable]
 

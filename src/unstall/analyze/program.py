@@ -27,7 +27,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze import host as host_side
-from unstall.analyze.device import TABLE
+from unstall.analyze.device import TABLE, stream
 from unstall.analyze.intervals import Ints
 from unstall.model import Analysis, StepTable
 
@@ -91,7 +91,7 @@ def build(analysis: Analysis, steps: StepTable) -> Program:
     ops = _ops(analysis, steps, calls, begin, end)
     anchor, from_end, gap = _order(calls)
     call_of = ops["call"].to_numpy()
-    lane = ops.select(pl.struct("device", "context", "stream").rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+    lane = ops.select(stream().rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
     lag, pause = _lags(calls, ops, lane)
     waits_for, tail, usual = _waits(calls, ops)
     return Program(
@@ -376,13 +376,14 @@ def _event_waits(analysis: Analysis, steps: StepTable, calls: pl.DataFrame, ops:
     rows = syncs.filter((pl.col("process") == steps.process) & (pl.col("kind").cast(pl.String) == "stream_wait_event"))
     index = calls.with_row_index("call").select("correlation", pl.col("call").cast(pl.Int64))
     rows = rows.join(index, on="correlation", how="inner")
-    stream, call, start, end = (ops[c].to_numpy() for c in ("stream", "call", "start", "end"))
-    for waiting, at in rows.select("stream", "call").iter_rows():
-        later = np.flatnonzero((stream == waiting) & (call > at))
+    lane = ops.select(stream()).to_series().to_numpy()
+    call, start, end = (ops[c].to_numpy() for c in ("call", "start", "end"))
+    for waiting, at in rows.select(stream().alias("lane"), "call").iter_rows():
+        later = np.flatnonzero((lane == waiting) & (call > at))
         if not len(later):
             continue
         op = later[0]
-        done = np.flatnonzero((stream != waiting) & (call < at) & (end <= start[op]))
+        done = np.flatnonzero((lane != waiting) & (call < at) & (end <= start[op]))
         if len(done):
             after[op] = done[np.argmax(end[done])]
     return after

@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze import nesting
+from unstall.analyze.device import STREAM, stream
 from unstall.analyze.intervals import Ints
 from unstall.analyze.tree import Axis, Innermost, Mask
 
@@ -40,7 +41,7 @@ def attribute(ops: pl.DataFrame, nested: pl.DataFrame) -> pl.DataFrame:
     null) and ``leaf`` (id of the innermost range of anybody on the launching thread: ``range`` itself, or a library's).
     """
     called = np.flatnonzero((ops["thread"].is_not_null() & ops["api_end"].is_not_null()).to_numpy())
-    calls = ops.select("process", "device", "context", "stream", "thread", "api_start", "api_end")
+    calls = ops.select(*STREAM, "thread", "api_start", "api_end")
     if len(called) < len(ops):
         calls = calls[called]
     leaf = nesting.innermost(nested).containing(calls["thread"], calls["api_start"], calls["api_end"])
@@ -133,16 +134,19 @@ def _open_on(view: Innermost, thread: int, lost: pl.DataFrame) -> Ints:
 
 
 def _launches(calls: pl.DataFrame, thread: int) -> pl.DataFrame:
-    return calls.select("thread", "device", "context", "stream", "api_start").filter(pl.col("thread") == thread)
+    return calls.select("thread", *STREAM, "api_start").filter(pl.col("thread") == thread)
+
+
+def _signed() -> pl.Expr:
+    return stream().reinterpret(signed=True)
 
 
 def _last_launch(calls: pl.DataFrame, lost: pl.DataFrame) -> Ints:
     """When a thread's last launch on the stream of each call began, up to that call; -1 for never."""
-    stream = pl.struct("device", "context", "stream").hash().reinterpret(signed=True)
-    where, at = calls.select(stream).to_series().to_numpy(), calls["api_start"].to_numpy()
+    where, at = calls.select(_signed()).to_series().to_numpy(), calls["api_start"].to_numpy()
     axis = Axis.of(where, at, at)
     order = np.argsort(axis.key(where, at), kind="stable")
-    asked = lost.select(stream).to_series().to_numpy()
+    asked = lost.select(_signed()).to_series().to_numpy()
     last = np.searchsorted(axis.key(where, at)[order], axis.key(asked, lost["api_start"].to_numpy()), side="right") - 1
     if not len(order):
         return last

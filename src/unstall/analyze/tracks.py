@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze import intervals
+from unstall.analyze.device import STREAM
 from unstall.analyze.lanes import lanes
 from unstall.model import Analysis, Profile, StepTable, Track
 
@@ -121,8 +122,7 @@ def _samples(profile: Profile) -> pl.DataFrame:
 
 
 def _streams(analysis: Analysis) -> Iterator[Track]:
-    by = ("process", "device", "context", "stream")
-    for key, rows in analysis.ops.group_by(by, maintain_order=True):
+    for key, rows in analysis.ops.group_by(STREAM, maintain_order=True):
         parts = [_device_rows(analysis.profile, str(t), part) for (t,), part in rows.group_by("table")]
         process, device, context, stream = (None if k is None else int(k) for k in key)
         frame = _laned(pl.concat(parts))

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from unstall.analyze.device import known
 from unstall.analyze.intervals import Ints
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit, Skip
@@ -94,7 +95,7 @@ def check(case: Case) -> Iterator[Hit | Skip]:
             line("wait", cost, "ns", "kernels", share=case.share(cost)),
         ),
         gain_ns=cost,
-        facts={"late": pid_of(process), "gpu_index": device},
+        facts={"late": pid_of(process), "gpu_index": "?" if known(device) is None else device},
         confidence="medium",
     )
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from unstall.analyze import intervals, ranges
 from unstall.analyze.breakdown import split
-from unstall.analyze.device import device_ops, devices_of
+from unstall.analyze.device import device_ops, devices_of, known
 from unstall.analyze.focus import EVENTS, INSTANTS, LEAST, SPANS
 from unstall.analyze.intervals import Ints
 from unstall.analyze.project import attribute
@@ -126,7 +126,7 @@ def _device(analysis: Analysis, process: int) -> tuple[int | None, str]:
         return None, ""
     gpus = analysis.profile.gpus
     names = {} if gpus is None else dict(gpus.select("device", "name").iter_rows())
-    return devices[0], str(names.get(devices[0]) or "")
+    return known(devices[0]), str(names.get(devices[0]) or "")
 
 
 def _phases(view: Analysis, table: StepTable) -> list[Phase]:

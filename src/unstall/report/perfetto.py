@@ -81,7 +81,7 @@ class _Writer:
         return self._flows.setdefault(track.process, len(self._flows) + 1) << 40
 
     def _counter(self, track: Track) -> Iterator[bytes]:
-        number, title = self._number(), f"GPU {track.device}: {track.label}"
+        number, title = self._number(), f"{_gpu(track)}: {track.label}"
         yield self._described(number, 0, title, self._p.message(8, b""))
         time, value = track.frame["time"].to_numpy(), track.frame["value"].cast(float).to_numpy()
         yield from self._p.counter(time, value, number)
@@ -112,10 +112,14 @@ class _Writer:
         return packet
 
 
+def _gpu(track: Track) -> str:
+    return "unknown GPU" if track.device is None or track.device < 0 else f"GPU {track.device}"
+
+
 def _title(track: Track) -> str:
     if track.kind != "stream":
         return KINDS.get(track.kind, track.kind)
-    device = f"GPU {track.device}" + (f" {track.device_name}" if track.device_name else "")
+    device = _gpu(track) + (f" {track.device_name}" if track.device_name else "")
     return f"{device} stream {track.stream}" + (f" context {track.context}" if (track.context or 1) != 1 else "")
 
 

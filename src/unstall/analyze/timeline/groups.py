@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from unstall.analyze.device import known
 from unstall.model import TimelineGroup, Track, pid_of, tid_of
 
 KINDS = (
@@ -50,7 +51,7 @@ def outline(tracks: Sequence[Track]) -> tuple[list[TimelineGroup], list[tuple[Tr
         groups.append(TimelineGroup(kind="process", name=name, id=pid_of(process)))
         _process(part, groups, rows, len(groups) - 1)
     for device, part in _by([t for t in tracks if t.process < 0], lambda t: t.device, lambda _: 0):
-        groups.append(TimelineGroup(kind="metrics", name=part[0].device_name, id=device))
+        groups.append(TimelineGroup(kind="metrics", name=part[0].device_name, id=known(device)))
         rows += [(t, len(groups) - 1) for t in part]
     return groups, rows
 
@@ -79,7 +80,7 @@ def _process(part: list[Track], groups: list[TimelineGroup], rows: list[tuple[Tr
     )
     _threads(shown, groups, rows, top)
     for device, streams in _by([t for t in part if t.kind == "stream"], lambda t: t.device, lambda p: -_spent(p)):
-        groups.append(TimelineGroup(kind="gpu", name=streams[0].device_name, id=device, parent=top))
+        groups.append(TimelineGroup(kind="gpu", name=streams[0].device_name, id=known(device), parent=top))
         rows += [(t, len(groups) - 1) for t in sorted(streams, key=lambda t: -_spent([t]))]
     if rest:
         groups.append(TimelineGroup(kind="others", id=sum(len(p) for _, p in rest), parent=top, open=False))

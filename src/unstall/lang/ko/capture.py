@@ -107,6 +107,11 @@ HEARD = {
         "내보낸 파일이 일부 행의 {what:said} 번호를 알려 주지 않습니다. {what:said} {number}의 것으로 둡니다: "
         "{tables:each}."
     ),
+    "The export does not say the GPU of some rows: {tables:each}. {found} are put on the GPU of their context, {lost} "
+    "on an unknown one.": (
+        "내보낸 파일이 일부 행의 GPU를 알려 주지 않습니다: {tables:each}. {found}행은 그 컨텍스트의 GPU에, {lost}행은 "
+        "알 수 없는 GPU에 둡니다."
+    ),
     "process": "프로세스",
     "thread": "스레드",
     "{n} in {table}": "{table} {n}행",
