@@ -270,6 +270,7 @@ class NotChecked(Record, kw_only=True):
 
     code: str
     reason: str
+    applies: bool = True  # false: the capture has what it needs, and the program nothing of that kind (one rank alone)
 
 
 class Gpu(Record, kw_only=True):
@@ -313,7 +314,7 @@ class RangeRow(Record, kw_only=True):
     total_ns: int
     steady_total_ns: int | None
     self_ns: int | None
-    avg_ns: float
+    avg_ns: float | None
     median_ns: float | None
     min_ns: int | None
     max_ns: int | None
@@ -389,7 +390,16 @@ class Period(Record, kw_only=True):
     mean: int | None = None
 
 
+class StepGpu(Record, kw_only=True):
+    """One of the GPUs that a process drives."""
+
+    device: int | None  # null where the capture does not tell
+    busy_ns: int  # union of the process's work on it in a steady step
+
+
 class StepsRow(Record, kw_only=True):
+    """The steps of one process. Its figures a step are of what `step_ns` is: medians, or means where ``bursty``."""
+
     process: int | None
     source: str
     count: int
@@ -397,9 +407,9 @@ class StepsRow(Record, kw_only=True):
     period_ns: Period
     samples_ns: list[int]  # steady steps only
     unprofiled_ns: int | None
-    host_ns: int  # median of the host's own step range
-    gpu_busy_ns: int | None  # median union of device work in a steady step
-    kernels_per_step: float | None
+    host_ns: int  # the host's own step range
+    gpu_busy_ns: int | None  # union of device work in a steady step, on the process's busiest GPU: `gpus[0]`
+    kernels_per_step: float | None  # device operations of any kind on any GPU: kernels, copies, memsets, whole graphs
     warmup_steps: list[str] = []
     warmup_ns: int = 0  # wall time of all warm-up steps
     warmup_samples_ns: list[int] = []  # each of them, in order
@@ -407,6 +417,7 @@ class StepsRow(Record, kw_only=True):
     host_period_ns: int | None = None
     gpu_period_ns: int | None = None
     confidence: Literal["high", "medium", "low"] = "high"
+    gpus: list[StepGpu] = []  # that the process drives, the busiest first: the breakdown is of that one
     bursty: bool = False  # steps of another kind come again and again: the mean is what a step takes, not the median
 
     @property
@@ -443,6 +454,7 @@ class BreakdownRow(Record, kw_only=True):
     process: int
     step_ns: int
     categories: list[Category]
+    device: int | None = None  # the GPU that it is of, the process's busiest; null without one, or where unknown
 
 
 class GpuMetricsRow(Record, kw_only=True):
@@ -507,7 +519,7 @@ class Finding(Record, kw_only=True):
 
 
 class StepFigure(Record, kw_only=True):
-    step_ns: int | None  # median steady step; null where that side has no steps
+    step_ns: int | None  # what a steady step takes; null where that side has no steps
     count: int
     label: str = ""
 
@@ -564,7 +576,7 @@ class RankRow(Record, kw_only=True):
     process: int | None = None  # OS pid
     gpu: str = ""
     device: int | None = None
-    step_ns: int | None  # median steady step; null without steps
+    step_ns: int | None  # what a steady step takes; null without steps
     steps: int = 0
     warmup: int = 0
     own_ns: int | None = None  # the mean matched step without waiting for later ranks

@@ -334,7 +334,7 @@ def test_page_lists_every_figure_and_warning() -> None:
     from unstall.compare import comparability, metrics
 
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    for name in (*metrics._COMPARED, *metrics._MEASURED, "findings.CODE", "category.NAME_ms"):
+    for name in (*metrics.COMPARED, *metrics.MEASURED, "findings.CODE", "category.NAME_ms"):
         assert f"`{name}`" in page, name
     for code in comparability.BLOCKING:
         assert f"`{code}`" in page, code

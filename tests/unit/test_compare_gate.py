@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from compare_sides import a_breakdown, noisy, profile
@@ -15,11 +16,16 @@ from unstall.compare.baseline import slim
 from unstall.compare.expression import parse
 from unstall.compare.sides import choose
 from unstall.errors import GateFailed, UsageError
-from unstall.model import Finding, FixText, NotChecked, Report, Where
+from unstall.model import TABLES, Finding, FixText, NotChecked, Report, Where
 from unstall.report.json import from_json, to_json
 
 CODES = {"launch-bound", "pageable-copy"}
-CATEGORIES = ("gpu_compute", "data_loading", "file_io")
+CATEGORIES = {
+    "gpu_compute": ("kernels",),
+    "data_loading": ("ranges", "copies"),
+    "file_io": ("osrt",),
+    "gil_wait": ("gil",),
+}
 
 
 def finding(code: str, main: bool = True) -> Finding:
@@ -95,8 +101,62 @@ def test_what_is_not_known_is_not_clean(expression: str) -> None:
 def test_a_rule_that_could_not_run_has_not_found_nothing() -> None:
     after = side(20, not_checked=[NotChecked(code="pageable-copy", reason="no copies")])
     hold("findings.launch-bound > 0", side(20, 1), after)
-    with pytest.raises(GateFailed, match=r"findings\.pageable-copy is not known"):
+    words = r"findings\.pageable-copy is not known of after \(a\.sqlite\): pageable-copy was not checked \(no copies\)$"
+    with pytest.raises(GateFailed, match=words):
         hold("findings.pageable-copy > 0", side(20, 1), after)
+
+
+def test_the_number_of_findings_is_not_known_where_a_rule_could_not_run() -> None:
+    rank = NotChecked(code="launch-bound", reason="one rank", applies=False)
+    section = NotChecked(code="samples", reason="no samples")
+    hold("findings > 0", side(20, 1), side(20, not_checked=[rank, section]))
+    gone = [NotChecked(code=c, reason=f"no {c}") for c in sorted(CODES)]
+    after = side(20, findings=[finding("launch-bound")], not_checked=gone)
+    for expression in ("findings > 1", "findings == 1", "findings <= 1", "findings != 2"):
+        with pytest.raises(GateFailed, match=r"not checked \(no launch-bound\), nor were pageable-copy$"):
+            hold(expression, side(20, 1), after)
+    hold("findings < 1", side(20, 1), after)
+    with pytest.raises(GateFailed, match=r"findings is 1 \(findings > 0\)$"):
+        hold("findings > 0", side(20, 1), after)
+
+
+def test_a_table_of_sums_has_no_findings_to_count() -> None:
+    after = side(20, not_checked=[NotChecked(code="findings", reason="only sums")])
+    for expression in ("findings > 0", "findings.launch-bound > 0"):
+        with pytest.raises(GateFailed, match=r"findings were not checked \(only sums\)"):
+            hold(expression, side(20, 1), after)
+
+
+def test_a_category_takes_no_time_only_where_it_would_have_been_seen() -> None:
+    shares, gone = [a_breakdown(gpu_compute=5)], [NotChecked(code="gil", reason="GIL waits: not traced")]
+    after = side(20, breakdown=shares, tables={"kernels": 1, "osrt": 0}, not_checked=gone)
+    hold("category.file_io_ms > 1", side(20, 1), after)
+    with pytest.raises(GateFailed, match=r"gil_wait_ms is not known of after \(a\.sqlite\): GIL waits: not traced$"):
+        hold("category.gil_wait_ms > 1", side(20, 1), after)
+    with pytest.raises(GateFailed, match=r"needs ranges or copies, which the capture lacks"):
+        hold("category.data_loading_percent > 1", side(20, 1), after)
+    after.breakdown = [a_breakdown(data_loading=5)]
+    with pytest.raises(GateFailed, match=r"data_loading_ms is 5 "):
+        hold("category.data_loading_ms > 1", side(20, 1), after)
+
+
+def test_every_category_says_which_tables_tell_of_it() -> None:
+    from unstall.analyze.breakdown import CATEGORIES as ALL
+    from unstall.analyze.breakdown import TOLD_BY
+
+    assert tuple(TOLD_BY) == ALL and {t for tables in TOLD_BY.values() for t in tables} <= TABLES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("category.data_laoding_ms", "category.data_loading_ms"), ("category.data_loading", "category.data_loading_ms"),
+        ("findings.pagable-copy", "findings.pageable-copy"), ("step_time_ms", "step_ms"), ("finding", "findings"),
+    ],
+)  # fmt: skip
+def test_the_nearest_name_is_said(name: str, near: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"Did you mean {near}? ")):
+        gate.understand([parse(f"slower or {name} > 3")], CODES, CATEGORIES)
 
 
 def test_a_word_is_not_clean_where_nothing_could_be_compared() -> None:

@@ -19,12 +19,20 @@ import polars as pl
 
 from unstall.analyze import host as host_side
 from unstall.analyze import intervals
-from unstall.analyze.device import busy, devices_of
+from unstall.analyze.device import busy, devices_of, known
 from unstall.analyze.intervals import NOTHING, Union
-from unstall.model import BreakdownRow, Category, Profile, RangeShare, StepTable, pid_of
+from unstall.model import DEVICE_TABLES, BreakdownRow, Category, Profile, RangeShare, StepTable, pid_of
 
 DEVICE_CATEGORIES = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process", "device_latency")
 CATEGORIES = (*DEVICE_CATEGORIES, *host_side.ACTIVITIES)
+TOLD_BY = {
+    "gpu_compute": ("kernels", "memsets", "graphs"), "exposed_communication": ("kernels",), "exposed_copy": ("copies",),
+    "other_process": DEVICE_TABLES, "device_latency": ("api",), "sync": ("api",), "alloc": ("api",),
+    "copy_call": ("api",), "launch": ("api",), "gil_wait": ("gil",), "data_loading": ("ranges", "copies"),
+    "checkpoint": ("ranges",), "file_io": ("osrt",), "lock_wait": ("osrt",), "python_cpu": ("api", "ranges", "osrt"),
+    "unknown": (),
+}  # fmt: skip
+"""Category → the tables of which one must be there, or that it takes no time is not known."""
 COMPUTE = ("kernel", "memset", "graph")
 
 
@@ -47,7 +55,8 @@ def breakdown(
         for n in CATEGORIES
         if scaled[n]
     ]
-    return BreakdownRow(process=pid_of(steps.process), step_ns=step_ns, categories=rows)
+    device = known(next(iter(devices_of(ops, steps.process)), None))
+    return BreakdownRow(process=pid_of(steps.process), step_ns=step_ns, categories=rows, device=device)
 
 
 def split(

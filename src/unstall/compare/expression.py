@@ -8,7 +8,8 @@ In: text. Out: an :class:`Expression`, and with figures at hand what it finds. G
     WORD       = faster | slower | inconclusive | no-difference
     OPERATOR   = < | <= | > | >= | == | !=
 
-A term whose figure is not known is neither true nor false; where the outcome hangs on it, it is unknown as well.
+A term whose figure is not known is neither true nor false; where the outcome hangs on it, it is unknown as well. So is
+one whose figure is a count that may be higher (:class:`AtLeast`), unless it comes out the same whatever is added.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _TOKEN = re.compile(
 )
 
 
+class AtLeast(float):
+    """A count of which not everything was counted."""
+
+
 @dataclass(frozen=True)
 class Term:
     """A word of a verdict, or a figure held against a limit."""
@@ -51,7 +56,11 @@ class Term:
         if not self.op:
             return verdict == WORDS[self.name]
         value = figures[self.name]
-        return None if value is None else OPERATORS[self.op](value, self.limit)
+        if value is None:
+            return None
+        possible = (value, max(value, self.limit), math.inf) if isinstance(value, AtLeast) else (value,)
+        outcomes = {OPERATORS[self.op](x, self.limit) for x in possible}
+        return outcomes.pop() if len(outcomes) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ A budget is TOML or JSON::
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from unstall.compare import metrics
+from unstall.compare import metrics, unknown
 from unstall.compare.expression import Expression, Term, parse
 from unstall.compare.sides import Side
 from unstall.errors import GateFailed, UsageError
@@ -33,11 +33,11 @@ def check(
     side: Side,
     comparison: Comparison,
     codes: Collection[str] = (),
-    categories: Collection[str] = (),
+    categories: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Hold every gate; all that fail are named in one line.
 
-    ``codes`` and ``categories`` are the names that findings and categories can have; empty takes any.
+    ``codes`` and ``categories``: see :func:`unstall.compare.metrics.figures`.
 
     Raises:
         GateFailed: one did not hold, or hangs on a figure that is not known.
@@ -45,20 +45,36 @@ def check(
     """
     names = [name for gate in gates for name in gate.names]
     figures = metrics.figures(names, side, comparison, codes, categories)
-    failed = [text for gate in gates if (text := _failure(gate, figures, comparison))]
+
+    def why(name: str) -> str:
+        return unknown.why(name, side, comparison, codes, categories or {})
+
+    failed = [text for gate in gates if (text := _failure(gate, figures, comparison, why))]
     if failed:
         raise GateFailed("gate failed", "; ".join(failed))
 
 
-def _failure(gate: Expression, figures: Mapping[str, float | None], comparison: Comparison) -> str:
+def understand(gates: Sequence[Expression], codes: Collection[str], categories: Collection[str]) -> None:
+    """Refuse a name that no figure has, before anything is read.
+
+    Raises:
+        UsageError: one asks for a figure that does not exist.
+    """
+    for gate in gates:
+        metrics.understood(gate.names, codes, categories)
+
+
+def _failure(
+    gate: Expression, figures: Mapping[str, float | None], comparison: Comparison, why: Callable[[str], str]
+) -> str:
     outcome, terms = gate.holds(figures, None if comparison.ratio is None else comparison.verdict)
     if outcome is False:
         return ""
     if outcome is None and not all(term.op for term in terms):
         return f"{gate.text} could not be checked: {comparison.reason}"
     if outcome is None:
-        missing = ", ".join(dict.fromkeys(term.name for term in terms))
-        return f"{gate.text} could not be checked: {missing} is not known of this side"
+        missing = "; ".join(why(name) for name in dict.fromkeys(term.name for term in terms))
+        return f"{gate.text} could not be checked: {missing}"
     return " and ".join(_words(term, figures, comparison) for term in terms)
 
 

@@ -1,7 +1,7 @@
 """The figures that a gate can ask for, by name.
 
 In: a comparison (or none), the report of the side under test. Out: a number, or ``None`` where it is not known: a plain
-step log knows nothing of the GPU, and a rule that could not run has not found nothing.
+step log knows nothing of the GPU, and a rule that could not run has not found nothing. ``unknown`` says why.
 
 =====================  ===========================================================================================
 name                   what it is
@@ -25,16 +25,19 @@ name                   what it is
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
+from unstall.compare.expression import AtLeast
 from unstall.compare.sides import Side
 from unstall.errors import UsageError
-from unstall.model import Comparison
+from unstall.model import Comparison, NotChecked
 from unstall.pace import pace
 
 MS = 1e6
+UNITS = ("_ms", "_percent")
 MORE_IS_BETTER = ("ratio", "ratio_low", "ratio_high", "gpu_busy_percent", "steps")
 """Figures whose plain limit in a budget is the least allowed, not the most."""
 
@@ -44,7 +47,7 @@ def figures(
     side: Side,
     comparison: Comparison,
     codes: Collection[str] = (),
-    categories: Collection[str] = (),
+    categories: Mapping[str, Collection[str]] | None = None,
 ) -> Mapping[str, float | None]:
     """The figures called ``names`` of one side.
 
@@ -53,34 +56,54 @@ def figures(
         side: the side under test.
         comparison: it against the other side.
         codes: all codes that a finding can have; another one is refused. Empty: any is taken.
-        categories: the same of the breakdown.
+        categories: all categories of the breakdown, each with the tables of which one must be there; likewise.
 
     Raises:
         UsageError: there is no such figure.
     """
-    return {name: _figure(name, side, comparison, codes, categories) for name in names}
+    wanted = understood(names, codes, categories or {})
+    return {name: _figure(name, side, comparison, codes, categories or {}) for name in wanted}
+
+
+def understood(names: Iterable[str], codes: Collection[str], categories: Collection[str]) -> list[str]:
+    """The names, once each of them is known to be one.
+
+    Raises:
+        UsageError: there is no such figure; the line names those that there are, and the nearest.
+    """
+    return [name for name in names if _is_one(name, codes, categories)]
+
+
+def _is_one(name: str, codes: Collection[str], categories: Collection[str]) -> bool:
+    head, _, rest = name.partition(".")
+    if head == "findings" and rest and codes:
+        known, why, there = [f"findings.{c}" for c in codes], "no finding has that code", f"Codes: {_listed(codes)}"
+    elif head == "category" and rest and categories:
+        known, why = [f"category.{c}{unit}" for c in categories for unit in UNITS], "no category has that name"
+        there = f"Categories, each with _ms or _percent: {', '.join(categories)}"
+    else:
+        known, why = [*COMPARED, *MEASURED, "findings"], "no such figure"
+        there = f"There are: {', '.join([*known, 'findings.CODE', 'category.NAME_ms', 'category.NAME_percent'])}"
+        known += [name] if rest and (head == "findings" or (head == "category" and rest.endswith(UNITS))) else []
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        raise UsageError(name, why, f"Did you mean {near[0]}? {there}" if near else there)
+    return True
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _figure(
-    name: str, side: Side, comparison: Comparison, codes: Collection[str], categories: Collection[str]
+    name: str, side: Side, comparison: Comparison, codes: Collection[str], categories: Mapping[str, Collection[str]]
 ) -> float | None:
-    if name in _COMPARED:
-        return _COMPARED[name](comparison)
-    if name in _MEASURED:
-        return _MEASURED[name](side) if side.samples.size else None
+    if name in COMPARED:
+        return COMPARED[name](comparison)
+    if name in MEASURED:
+        return MEASURED[name](side) if side.samples.size else None
     head, _, rest = name.partition(".")
-    if name == "findings" or (head == "findings" and (not codes or rest in codes)):
-        return _findings(side, rest)
-    if head == "findings":
-        raise UsageError(name, "no finding has that code", f"Codes: {', '.join(sorted(codes))}")
-    if head == "category" and rest.endswith(("_ms", "_percent")):
-        if categories and rest.rpartition("_")[0] not in categories:  # none of that name takes 0 ms, for ever
-            raise UsageError(name, "no category has that name", f"Categories: {', '.join(categories)}")
-        return _category(side, rest)
-    known = ", ".join(
-        [*_COMPARED, *_MEASURED, "findings", "findings.CODE", "category.NAME_ms", "category.NAME_percent"]
-    )
-    raise UsageError(name, "no such figure", f"There are: {known}")
+    return _findings(side, rest, codes) if head == "findings" else _category(side, rest, categories)
 
 
 def _slowdown(comparison: Comparison) -> float | None:
@@ -91,7 +114,7 @@ def _ms(ns: float | None) -> float | None:
     return None if ns is None else ns / MS
 
 
-_COMPARED: dict[str, Callable[[Comparison], float | None]] = {
+COMPARED: dict[str, Callable[[Comparison], float | None]] = {
     "before_step_ms": lambda c: _ms(c.before.step_ns),
     "ratio": lambda c: c.ratio,
     "ratio_low": lambda c: c.ratio_low,
@@ -107,7 +130,7 @@ def _busy_percent(side: Side) -> float | None:
     return 100 * side.steps.gpu_busy_ns / side.steps.step_ns
 
 
-_MEASURED: dict[str, Callable[[Side], float | None]] = {
+MEASURED: dict[str, Callable[[Side], float | None]] = {
     "step_ms": lambda s: pace(s.samples.tolist()) / MS,
     "mean_ms": lambda s: float(s.samples.mean()) / MS,
     "p10_ms": lambda s: float(np.quantile(s.samples, 0.1)) / MS,
@@ -120,20 +143,25 @@ _MEASURED: dict[str, Callable[[Side], float | None]] = {
 }
 
 
-def _findings(side: Side, code: str) -> float | None:
-    """Main findings; not known of a log, nor where a rule could not run (unless others found something already)."""
-    report = side.report
-    found = sum(f.main and code in ("", f.code) for f in report.findings)
-    unchecked = {n.code for n in report.not_checked}
-    if side.is_log or (code in unchecked and not found):
+def _findings(side: Side, code: str, codes: Collection[str]) -> float | None:
+    """Main findings; there may be more where a rule could not run, and of a log nothing is known."""
+    if side.is_log:
         return None
-    return float(found)
+    found = sum(f.main and code in ("", f.code) for f in side.report.findings)
+    return AtLeast(found) if unchecked(side, code, codes) else float(found)
 
 
-def _category(side: Side, rest: str) -> float | None:
+def unchecked(side: Side, code: str, codes: Collection[str]) -> list[NotChecked]:
+    """The rules that did not run, of one code or of all; for all, one that has nothing to look at is none of them."""
+    rules = {code} if code else set(codes)
+    return [n for n in side.report.not_checked if n.code == "findings" or (n.code in rules and (code or n.applies))]
+
+
+def _category(side: Side, rest: str, categories: Mapping[str, Collection[str]]) -> float | None:
     name, _, unit = rest.rpartition("_")
     row = next((b for b in side.report.breakdown if side.steps and b.process == side.steps.process), None)
-    if row is None:
+    ns = sum(c.ns for c in row.categories if c.name == name) if row else 0
+    tables = categories.get(name, ())
+    if row is None or (not ns and tables and not side.report.profile.tables.keys() & set(tables)):
         return None
-    ns = sum(c.ns for c in row.categories if c.name == name)
     return ns / MS if unit == "ms" else 100 * ns / row.step_ns

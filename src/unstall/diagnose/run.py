@@ -51,7 +51,7 @@ class _Outcome:
     def __init__(self, profile: Profile, warnings: list[Warning_]) -> None:
         self.profile, self.warnings = profile, warnings
         self.rows: list[Ranked] = []
-        self._skipped: dict[str, str] = {}
+        self._skipped: dict[str, NotChecked] = {}
         self._ran: set[str] = set()
 
     def add(self, rule: Rule, case: Case) -> None:
@@ -72,7 +72,7 @@ class _Outcome:
     def _take(self, rule: Rule, case: Case, hit: Hit | Skip) -> bool:
         """Whether it was a hit."""
         if isinstance(hit, Skip):
-            self.skip(rule, hit.reason)
+            self.skip(rule, hit.reason, applies=False)
             return False
         made = ranking.finding(rule, case, hit)
         if made is not None:
@@ -87,12 +87,12 @@ class _Outcome:
             return ""
         return in_terms_of(self.profile.meta.producer, absent, COLLECT.get(absent, f"needs the table {absent}"))
 
-    def skip(self, rule: Rule, reason: str) -> None:
-        self._skipped.setdefault(rule.code, reason)
+    def skip(self, rule: Rule, reason: str, *, applies: bool = True) -> None:
+        self._skipped.setdefault(rule.code, NotChecked(code=rule.code, reason=reason, applies=applies))
 
     def not_checked(self) -> list[NotChecked]:
         """Rules that ran on no process."""
-        return [NotChecked(code=c, reason=r) for c, r in sorted(self._skipped.items()) if c not in self._ran]
+        return [skipped for code, skipped in sorted(self._skipped.items()) if code not in self._ran]
 
 
 def _unfit(rule: Rule, case: Case) -> str:
