@@ -38,6 +38,8 @@ Profiles = Annotated[
         help="Exports (.sqlite), .nsys-rep, .qdstrm, PyTorch traces (.json, .json.gz), nsys stats text; - for stdin.",
     ),
 ]
+LONGEST_S = 1_000_000  # eleven days; the waits of the operating system end at twenty-four, and at infinity
+
 Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
 Rank = Annotated[Literal["total", "self", "gpu"], typer.Option("--by", help="What ranks the ranges.")]
 Step = Annotated[
@@ -167,13 +169,18 @@ def run(
         bool, typer.Option("--graph-nodes", help="Every node of CUDA graphs; slows the program.")
     ] = False,
     delay: Annotated[
-        float, typer.Option("--delay", min=0, metavar="S", help="Seconds before capturing; not with --steps.")
+        float,
+        typer.Option("--delay", min=0, max=LONGEST_S, metavar="S", help="Seconds before capturing; not with --steps."),
     ] = 0,
     duration: Annotated[
-        float, typer.Option("--duration", min=0, metavar="S", help="Seconds to capture; then the program is ended.")
+        float,
+        typer.Option(
+            "--duration", min=0, max=LONGEST_S, metavar="S", help="Seconds to capture; then the program is ended."
+        ),
     ] = 0,
     calibrate: Annotated[
-        float, typer.Option("--calibrate", min=0, metavar="S", help="First run S seconds without a profiler.")
+        float,
+        typer.Option("--calibrate", min=0, max=LONGEST_S, metavar="S", help="First run S seconds without a profiler."),
     ] = 0,
     nsys_args: Annotated[
         str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
@@ -212,7 +219,9 @@ def try_(
         list[str] | None, typer.Option("--only", metavar="NAME", help="This remedy, or those of this finding's code.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All remedies, whatever the findings say.")] = False,
-    budget: Annotated[float, typer.Option("--budget", min=1, metavar="S", help="Seconds for all runs together.")] = 300,
+    budget: Annotated[
+        float, typer.Option("--budget", min=1, max=LONGEST_S, metavar="S", help="Seconds for all runs together.")
+    ] = 300,
     steps: Annotated[int, typer.Option("--steps", min=15, metavar="N", help="End each run after N steps.")] = 100,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
@@ -445,7 +454,8 @@ def ranks(
         str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask scheduler.")
     ] = None,
     patience: Annotated[
-        float, typer.Option("--patience", min=1, metavar="S", help="Seconds until a capture is given up.")
+        float,
+        typer.Option("--patience", min=1, max=LONGEST_S, metavar="S", help="Seconds until a capture is given up."),
     ] = 600,
     top: Top = 10,
     step: Step = None,

@@ -341,6 +341,16 @@ def test_an_output_is_never_an_input(run: Run, profile: Path, tmp_path: Path) ->
     assert code == 2 and "is a profile to be read" in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("run", "--delay"), ("run", "--duration"), ("run", "--calibrate"), ("try", "--budget"), ("ranks", "--patience")],
+)
+@pytest.mark.parametrize("given", ["inf", "nan", "1e9", "-1"])
+def test_seconds_that_nothing_can_wait(run: Run, words: tuple[str, str], given: str) -> None:
+    code, out, err = run(*words, given, "true")
+    assert (code, out) == (2, "") and err.startswith(f"unstall: {words[1]}: needs ") and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("given", ["inf", "1e300", "1e12"])
 def test_no_step_takes_for_ever(run: Run, profile: Path, given: str) -> None:
     code, out, err = run("report", profile, "--unprofiled-ms", given)
