@@ -29,8 +29,8 @@ _MODEL = (
     "Evidence", "FailedRank", "Finding", "FixText", "Gpu", "GpuMetricsRow", "Imbalance", "Jump", "KernelRow",
     "MemsetRow", "Merged", "Meta", "Moved", "NotChecked", "Omitted", "Period", "Process", "Profile", "ProfileFacts",
     "RangeRow", "RangeShare", "RankClock", "RankFinding", "RankRow", "Ranks", "RanksClock", "Report", "SampleRow",
-    "Stacks", "StepFigure", "StepTable", "StepsRow", "Straggler", "Timeline", "TimelineGroup", "TimelineTrack", "Track",
-    "Warning_", "Where",
+    "Stacks", "StepFigure", "StepGpu", "StepTable", "StepsRow", "Straggler", "Timeline", "TimelineGroup",
+    "TimelineTrack", "Track", "Warning_", "Where",
 )  # fmt: skip
 _ERRORS = ("CollectionFailed", "GateFailed", "NotAProfile", "ProfileUnreadable", "UnstallError", "UsageError")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unstall.analyze import ranges
+from unstall.analyze import analyze, ranges
 from unstall.analyze.breakdown import breakdown
 from unstall.analyze.device import device_ops
 from unstall.analyze.steps import find_steps
@@ -129,3 +129,27 @@ def test_categories_add_up_whatever_happens(events: list[tuple[int, int, int]]) 
     row = rows(t.profile())
     assert sum(c.ns for c in row.categories) == row.step_ns
     assert all(c.ns > 0 for c in row.categories)
+
+
+def test_of_several_gpus_each_has_its_own_figure() -> None:
+    """torch's DataParallel: one process, two GPUs, half a step each. Busy and idle are of the one that works most."""
+    t = TraceBuilder()
+    t.gpu(1)
+    for i in range(12):
+        at = ms(10 * i)
+        t.range(f"step_{i}", at, at + ms(9.9))
+        t.launch("gemm", at + us(100), kernel_start=at + us(200), kernel_dur=ms(3), device=0, context=1)
+        t.launch("gemm", at + us(150), kernel_start=at + ms(4), kernel_dur=ms(5), device=1, context=2)
+        t.sync("context", at + us(300), at + ms(9.1))
+    report = analyze(t.profile()).report
+    (row,), (where,) = report.steps, report.breakdown
+    assert [(g.device, g.busy_ns) for g in row.gpus] == [(1, ms(5)), (0, ms(3))]
+    assert (where.device, parts(where)["gpu_compute"]) == (1, row.gpu_busy_ns) == (1, ms(5))
+    told = {w.code: w.text for w in report.warnings}
+    assert "GPU 1 5 ms, GPU 0 3 ms" in told["several-gpus"]
+
+
+def test_of_one_gpu_nothing_is_said() -> None:
+    report = analyze(trainer().profile()).report
+    assert [(g.device, g.busy_ns) for g in report.steps[0].gpus] == [(0, report.steps[0].gpu_busy_ns)]
+    assert report.breakdown[0].device == 0 and "several-gpus" not in {w.code for w in report.warnings}

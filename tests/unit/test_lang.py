@@ -39,13 +39,16 @@ def fields(template: str) -> list[str]:
     return sorted({f"{name}:{'' if spec in (lang.SAID, lang.EACH) else spec}" for _, name, spec, _ in parsed if name})
 
 
+REMEDY = ("title", "pytorch", "jax", "cuda", "cupy", "elsewhere")
+
+
 def of_rule(rule: Rule, language: str) -> dict[str, str]:
     """Every text of a rule by its place."""
     told = rule.module.TEXTS[language]
     out = {"title": told.title, **{f"titles.{k}": t for k, t in told.titles.items()}}
     out |= {f"says.{k}": t for k, t in told.says.items()}
     for key, fix in {"": told.fix, **told.fixes}.items():
-        out |= {f"fix.{key}.{name}": getattr(fix, name) for name in ("title", "pytorch", "jax", "cuda")}
+        out |= {f"fix.{key}.{name}": getattr(fix, name) for name in REMEDY}
     explained = inspect.cleandoc(told.explain or rule.module.__doc__)
     return out | {f"explain.{i}": part for i, part in enumerate(re.split(r"(?m)^## .*$", explained))}
 
@@ -221,6 +224,8 @@ def test_every_warning_and_reason_is_translated() -> None:
         "19 of 27 processes with steps: only the 8 with most work were examined; capture fewer at once for the others",
         "NVTX rows that are not ranges, kept apart: 3 marks, 1 domain name.",
         "The export does not say the thread of some rows, which are kept as thread 0: 12 in api, 3 in osrt.",
+        "Process 100 drives 2 GPUs (busy in a step: GPU 0 4 ms, GPU 1 3 ms): GPU busy, GPU idle and where a step goes "
+        "are of the first of them",
         "The export does not say the GPU of some rows: 12 in kernels, 3 in copies. 4 are put on the GPU of their "
         "context, 11 on an unknown one.",
         "2 processes (817, 818) share GPU 0: each one's step includes waiting for the other's kernels; 2 processes "

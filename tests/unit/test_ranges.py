@@ -348,7 +348,7 @@ def test_a_family_that_was_never_closed_has_no_figures() -> None:
     t.range("lost", 0, None)
     t.range("work", 10, 20)
     row = rows_of(t.profile())["lost"]
-    assert (row.instances, row.unclosed, row.total_ns) == (0, 1, 0)
+    assert (row.instances, row.unclosed, row.total_ns, row.avg_ns) == (0, 1, 0, None)
     assert (row.min_ns, row.median_ns, row.stddev_ns, row.self_ns, row.gpu_ns) == (None, None, None, None, None)
 
 

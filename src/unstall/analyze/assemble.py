@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from unstall.analyze import metrics, project, ranges, summary
+from unstall.analyze import intervals, metrics, project, ranges, summary
 from unstall.analyze.breakdown import breakdown
 from unstall.analyze.collecting import in_terms_of
-from unstall.analyze.device import device_ops
+from unstall.analyze.device import device_ops, devices_of, known
 from unstall.analyze.focus import View, focus
+from unstall.analyze.intervals import Ints
 from unstall.analyze.place import placed
 from unstall.analyze.steps import confidence, find_steps
 from unstall.model import (
@@ -31,6 +32,7 @@ from unstall.model import (
     ProfileFacts,
     RangeRow,
     Report,
+    StepGpu,
     StepsRow,
     StepTable,
     Warning_,
@@ -85,7 +87,11 @@ def _report(
     from unstall import _version
 
     has_device = any(profile.table(t) is not None for t in DEVICE_TABLES)
-    step_rows = [_steps_row(s, unprofiled_ns if i == 0 else None) for i, s in enumerate(steps)]
+    near = [v[2] for v in looked_at]  # what the breakdown is made from also says which GPU is the busiest
+    step_rows = [
+        _steps_row(s, ops, devices_of(near[i] if i < len(near) else ops, s.process), unprofiled_ns if i == 0 else None)
+        for i, s in enumerate(steps)
+    ]
     known = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
     attributed = ops.lazy().filter(known).select("start", "end").collect()
     report = Report(
@@ -102,7 +108,12 @@ def _report(
         steps=step_rows,
         breakdown=[breakdown(*v, r.step_ns) for v, r in zip(looked_at, step_rows, strict=False)],
         not_checked=[*not_collected(profile), *_too_many(len(steps))],
-        warnings=[*profile.notes, *_warnings(profile, nested, ops, steps), *_doubtful(step_rows)],
+        warnings=[
+            *profile.notes,
+            *_warnings(profile, nested, ops, steps),
+            *_several_gpus(step_rows),
+            *_doubtful(step_rows),
+        ],
         device_total_ns=_spent(ops) if has_device else None,
         device_attributed_ns=_spent(attributed) if has_device and nested is not None else None,
     )
@@ -180,13 +191,14 @@ def _processes(profile: Profile, steps: tuple[StepTable, ...]) -> list[Process]:
     return sorted(rows, key=lambda r: (not r.has_steps, -r.kernels, r.process))
 
 
-def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
+def _steps_row(steps: StepTable, ops: pl.DataFrame, devices: list[int], unprofiled_ns: int | None) -> StepsRow:
     frame, steady = steps.frame, steps.steady
     period = steady["period_ns"].to_numpy()
     uneven = bursty(period.tolist())
     middle = np.mean if uneven else np.median
     warm = frame.filter(pl.col("warmup"))
     has_ops = bool(frame["ops"].sum())
+    busy = {d: int(middle(ns)) for d, ns in _busy(steps, ops, devices).items()} if has_ops else {}
     return StepsRow(
         process=pid_of(steps.process),
         source=steps.source,
@@ -201,7 +213,7 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         samples_ns=period.tolist(),
         unprofiled_ns=unprofiled_ns,
         host_ns=int(middle((steady["host_end"] - steady["host_start"]).to_numpy())),
-        gpu_busy_ns=int(middle(steady["busy_ns"].to_numpy())) if has_ops else None,
+        gpu_busy_ns=next(iter(busy.values()), None),
         kernels_per_step=float(middle(steady["ops"].to_numpy())) if has_ops else None,
         warmup_steps=warm["name"].to_list(),
         warmup_ns=int(warm["period_ns"].sum()),
@@ -210,8 +222,19 @@ def _steps_row(steps: StepTable, unprofiled_ns: int | None) -> StepsRow:
         host_period_ns=_period(steady, "host_start"),
         gpu_period_ns=_period(steady, "gpu_start"),
         confidence=confidence(steps),
+        gpus=[StepGpu(device=known(d), busy_ns=ns) for d, ns in busy.items()],
         bursty=uneven,
     )
+
+
+def _busy(steps: StepTable, ops: pl.DataFrame, devices: list[int]) -> dict[int, Ints]:
+    """Device → how long the process's work keeps it busy in each steady step, ns."""
+    start, end = steps.steady["start"].to_numpy(), steps.steady["end"].to_numpy()
+    if len(devices) == 1:
+        return {devices[0]: steps.steady["busy_ns"].to_numpy()}
+    own = ops.lazy().filter(pl.col("process") == steps.process).select("device", "start", "end").collect()
+    rows = {d: own.filter(pl.col("device") == d) for d in devices}
+    return {d: intervals.covered(intervals.union(r["start"], r["end"]), start, end) for d, r in rows.items()}
 
 
 def _period(steady: pl.DataFrame, column: str) -> int | None:
@@ -263,6 +286,19 @@ def _warnings(
             )
         )
     return out
+
+
+def _several_gpus(rows: list[StepsRow]) -> Iterator[Warning_]:
+    """One process that drives several GPUs: which of them the figures are of."""
+    for row in rows:
+        if len(row.gpus) < 2:
+            continue
+        work = ", ".join(f"GPU {'?' if g.device is None else g.device} {g.busy_ns / 1e6:.3g} ms" for g in row.gpus)
+        text = (
+            f"Process {row.process} drives {len(row.gpus)} GPUs (busy in a step: {work}): GPU busy, GPU idle and where "
+            "a step goes are of the first of them"
+        )
+        yield Warning_(code="several-gpus", text=text)
 
 
 def _doubtful(rows: list[StepsRow]) -> Iterator[Warning_]:

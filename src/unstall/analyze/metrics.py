@@ -23,7 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from unstall.analyze import breakdown, intervals
-from unstall.analyze.device import devices_of
+from unstall.analyze.device import devices_of, known
 from unstall.analyze.focus import View
 from unstall.analyze.intervals import Union
 from unstall.model import BreakdownRow, CategoryPart, GpuMetricsRow, Profile, Report
@@ -119,7 +119,7 @@ def add(report: Report, looked_at: Sequence[View]) -> None:
         return
     report.gpu_metrics = []
     for (profile, nested, ops, steps), row in zip(looked_at, report.breakdown, strict=False):
-        device = next(iter(devices_of(ops, steps.process)), None)
+        device = known(next(iter(devices_of(ops, steps.process)), None))
         found = None if device is None else samples(profile, device)
         if found is None or device is None:
             continue

@@ -81,7 +81,7 @@ def _families(
         pl.col("family", "domain", "style").cast(pl.String),
         pl.when(pl.col("process").is_in(list(windows))).then("steady_total_ns"),
         pl.when(some).then(pl.col("stddev_ns").fill_null(0.0)),
-        avg_ns=pl.when(some).then(pl.col("total_ns") / pl.col("instances")).otherwise(0.0),
+        avg_ns=pl.when(some).then(pl.col("total_ns") / pl.col("instances")),
     ).sort("total_ns", "family", "process", descending=[True, False, False])
 
 

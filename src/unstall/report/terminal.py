@@ -148,7 +148,12 @@ def _pace(steps: StepsRow, say: Speaker) -> list[str]:
 
 def _step_facts(steps: StepsRow, say: Speaker) -> list[str]:
     facts = [say("on the host it takes {time}", time=text.duration(steps.host_ns))]
-    if steps.gpu_busy_ns is not None:
+    if len(steps.gpus) > 1:
+        facts += [
+            say("GPU {device} busy {time}", device="?" if g.device is None else g.device, time=text.duration(g.busy_ns))
+            for g in steps.gpus
+        ]
+    elif steps.gpu_busy_ns is not None:
         facts.append(say("GPU busy {time}", time=text.duration(steps.gpu_busy_ns)))
     if steps.kernels_per_step is not None:
         facts.append(say("{n} GPU operations a step", n=text.count(steps.kernels_per_step)))

@@ -144,8 +144,8 @@ def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, t
 
 
 def _shared(report: Report) -> list[str]:
-    """Whose kernels the GPU runs as well: without it, "the GPU works" is read as this process's own work."""
-    return [f"{w.text}." for w in report.warnings if w.code == "shared-gpu"]
+    """Whose kernels the GPU runs as well, and which GPU: without it, "the GPU" is read as this process's only one."""
+    return [f"{w.text}." for w in report.warnings if w.code in ("shared-gpu", "several-gpus")]
 
 
 def nested(rows: Sequence[RangeRow]) -> bool:

@@ -89,6 +89,11 @@ HEARD = {
         "프로세스 {n}개({pids})가 GPU {device} 하나를 함께 씁니다: 각자의 스텝에는 다른 프로세스의 커널을 기다리는 "
         "시간이 들어 있습니다"
     ),
+    "Process {pid} drives {n} GPUs (busy in a step: {work}): GPU busy, GPU idle and where a step goes are of the first "
+    "of them": (
+        "프로세스 {pid}: GPU {n}개를 씁니다(스텝마다 가동: {work}). GPU 가동, GPU 유휴, 시간이 가는 곳은 그중 첫째 "
+        "GPU의 것입니다"
+    ),
     "{n} CUDA graph replays are recorded as one row each: what runs inside is not visible. Collect with "
     "`--cuda-graph-trace=node` to see the kernels.": (
         "CUDA 그래프 재생 {n}번이 각각 한 행으로 기록되어 있습니다: 안에서 무엇이 실행되는지 보이지 않습니다. 커널을 "

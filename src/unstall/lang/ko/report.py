@@ -93,6 +93,7 @@ TEXTS = {
     "the host sets the pace": "호스트가 속도를 정함",
     "on the host it takes {time}": "호스트에서 {time}",
     "GPU busy {time}": "GPU 가동 {time}",
+    "GPU {device} busy {time}": "GPU {device} 가동 {time}",
     "{n} GPU operations a step": "스텝마다 GPU 작업 {n}개",
     "warm-up left out: {steps} ({time})": "제외한 워밍업: {steps} ({time})",
     "confidence in these steps: {level:said}": "이 스텝들의 확신도: {level:said}",
