@@ -10,13 +10,14 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from unstall.errors import UsageError
 
 STDOUT = "-"
+CAPTURES = (".sqlite", ".nsys-rep", ".qdstrm")
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program that writes into a closed pipe
 
 
@@ -25,17 +26,31 @@ def place(target: str, profile: str) -> str:
     return target.replace("{name}", Path(profile).name.partition(".")[0])
 
 
-def check(file: str) -> None:
+def check(file: str, inputs: Iterable[str | None] = ()) -> None:
     """Find out before the work starts that a file cannot be written.
 
+    Args:
+        file: where the output goes.
+        inputs: what the command reads; a capture in a folder among them is read as well.
+
     Raises:
-        UsageError: it is a folder, or its folder is not there.
+        UsageError: it is a folder, or its folder is not there, or it is one of the inputs.
     """
     path = Path(file)
+    if path.is_file() and any(_reads(given, path) for given in inputs if given):
+        raise UsageError(file, "is a file to be read", "Name another file to write")
     if path.is_dir():
         raise UsageError(file, "is a folder", "Name a file in it")
     if not path.parent.is_dir():
         raise UsageError(file, f"there is no folder {path.parent}", "Make it first")
+
+
+def _reads(given: str, path: Path) -> bool:
+    """Whether reading ``given`` is reading ``path``: under another name too (a link), or as a capture of a folder."""
+    if os.path.isdir(given):  # noqa: PTH112 (takes any word of a command line, however long)
+        inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(given), ""))  # noqa: PTH118
+        return inside and path.suffix in CAPTURES
+    return os.path.exists(given) and os.path.samefile(given, path)  # noqa: PTH110, PTH121
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def run(
     from unstall.fix import dataloader_workers, patching
 
     if json and json != STDOUT:
-        check(json)
+        check(json, [script, profile])
     path = Path(script)
     text = patching.read(path)
     remedies, findings, advised = _wanted(profile, only)

@@ -45,7 +45,7 @@ def run(
 
     for file in (json, csv):
         if file and file != STDOUT:
-            check(file)
+            check(file, [read, profile, *command])
     if read is not None:
         _show(kernel.read(_text(read), language=language), json)
         return 0

@@ -69,11 +69,12 @@ def _check(wanted: dict[str, str], places: Sequence[str]) -> None:
     files = [target for target in wanted.values() if target != STDOUT]
     if len({os.path.realpath(f) for f in files}) < len(files):
         raise UsageError(files[0], "two outputs in one file", "Give each a file of its own")
-    inputs = {os.path.realpath(place) for place in places}
+    from unstall.ranks.places import find, is_address
+
+    here = [place for place in places if not is_address(place)] if files else []
+    inputs = [found.name for found in find(here)]
     for file in files:
-        check(file)
-        if os.path.realpath(file) in inputs:
-            raise UsageError(file, "is a capture to be read", "Name another file to write")
+        check(file, inputs)
 
 
 def _say(line: str) -> None:

@@ -38,7 +38,7 @@ def run(
     from unstall.trial import Plan, attempt
 
     if json and json != STDOUT:
-        check(json)
+        check(json, [profile, *command])
     if shutil.which(command[0]) is None:
         why = "not executable" if Path(command[0]).is_file() else "no such program"
         raise UsageError(command[0], why, "Check the name; for a script: unstall try -- python train.py")
