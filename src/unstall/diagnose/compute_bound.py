@@ -62,6 +62,7 @@ FEW, WHOLE = 3, 0.01
 the GPU: a JAX capture of 7 s, of which nsys lost the CUDA events, kept one memset of 768 ns. Both
 numbers are chosen, not measured."""
 TOP = 5
+COUNTERS = ("sm_active_percent", "tensor_active_percent", "dram_read_percent", "dram_write_percent")
 SMALL_NS = 20_000
 
 TEXTS = {
@@ -82,7 +83,10 @@ TEXTS = {
             "arithmetic": "arithmetic limits",
             "small": "too small for this GPU: {blocks:n} blocks for {sms:n} multiprocessors",
             "unknown": "what limits it is not in its name; a kernel profiler (Nsight Compute) tells",
-            "metric": "Hardware counter {name}: {value:.0f} on average",
+            "sm_active_percent": "Hardware counters: SMs active {value:.0f} % of a step on average",
+            "tensor_active_percent": "Hardware counters: tensor cores active {value:.0f} % of a step on average",
+            "dram_read_percent": "Hardware counters: DRAM reads at {value:.0f} % of peak on average",
+            "dram_write_percent": "Hardware counters: DRAM writes at {value:.0f} % of peak on average",
         },
         fix=Fix(
             title="Compute less, in fewer bytes, or on more GPUs",
@@ -154,12 +158,12 @@ def _lines(case: Case, rows: pl.DataFrame, compute: float, latency: float) -> It
 
 
 def _metrics(case: Case) -> Iterator[Line]:
-    rows = case.profile.gpu_metrics
-    if rows is None or not rows.height:
-        return
-    wanted = rows.filter(pl.col("name").cast(pl.String).str.contains("(?i)tensor|dram|sm active|sms active"))
-    for name, value in wanted.group_by("name").agg(pl.col("value").mean()).sort("name").head(4).iter_rows():
-        yield line("metric", value, "", "gpu_metrics", name=str(name))
+    """The report's own means over the typical steps, of the GPU that this process is on."""
+    rows = case.analysis.report.gpu_metrics or []
+    for mean in (row for row in rows if row.process == case.pid and row.scope == "step"):
+        for name in COUNTERS:
+            if (value := getattr(mean, name)) is not None:
+                yield line(name, value, "%", "gpu_metrics")
 
 
 def limit(case: Case, row: dict[str, Any]) -> str:
@@ -285,7 +289,10 @@ TEXTS["ko"] = Texts(
         "arithmetic": "산술이 한계",
         "small": "이 GPU에는 너무 작음: 멀티프로세서 {sms:n}개에 블록 {blocks:n}개",
         "unknown": "무엇이 한계인지 이름으로는 알 수 없음. 커널 프로파일러(Nsight Compute)로 확인",
-        "metric": "하드웨어 카운터 {name}: 평균 {value:.0f}",
+        "sm_active_percent": "하드웨어 카운터: SM 활성이 스텝의 평균 {value:.0f} %",
+        "tensor_active_percent": "하드웨어 카운터: 텐서 코어 활성이 스텝의 평균 {value:.0f} %",
+        "dram_read_percent": "하드웨어 카운터: DRAM 읽기가 최대치의 평균 {value:.0f} %",
+        "dram_write_percent": "하드웨어 카운터: DRAM 쓰기가 최대치의 평균 {value:.0f} %",
     },
     fix=Fix(
         title="더 적게, 더 적은 바이트로, 또는 더 많은 GPU에서 연산하기",

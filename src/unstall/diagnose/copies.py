@@ -15,6 +15,7 @@ from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.diagnose.case import Case
 from unstall.diagnose.events import some_of, spans
+from unstall.diagnose.texts import Line, line
 
 OWN_BYTES = 4 << 20
 """Copies of at least this size run at the link's rate: 4 MB take 75 µs at 55 GB/s, set-up about 2 µs."""
@@ -73,6 +74,16 @@ def exposed(case: Case, rows: pl.DataFrame) -> Union:
     return intervals.merge(moving, case.idle(open_))
 
 
-def by_size(rows: pl.DataFrame, case: Case) -> tuple[float, float]:
-    """Copies and bytes a step."""
-    return rows.height / case.count, float(rows["bytes"].sum()) / case.count
+def by_size(rows: pl.DataFrame, case: Case) -> tuple[float, float | None]:
+    """Copies and bytes a step; no bytes where the size of any is not known: a part would pass for the whole."""
+    known = not rows["bytes"].null_count()
+    return rows.height / case.count, float(rows["bytes"].sum()) / case.count if known else None
+
+
+def moved(rows: pl.DataFrame, case: Case, **facts: Any) -> Line:
+    """The evidence ``moved``: copies and bytes a step, and their rate; ``unsized`` where that is not known."""
+    count, size = by_size(rows, case)
+    if size is None:
+        return line("unsized", count, "copies", "copies")
+    took = float(rows["dur"].sum()) / case.count
+    return line("moved", size, "bytes", "copies", count=count, rate=size / max(took, 1) * 1e9, **facts)

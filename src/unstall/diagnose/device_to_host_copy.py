@@ -100,14 +100,12 @@ def check(case: Case) -> Iterator[Hit]:
 
 
 def _lines(case: Case, rows: pl.DataFrame, cost: float, seldom: bool) -> Iterator[Line]:
-    count, moved = copies.by_size(rows, case)
-    took = float(rows["dur"].sum()) / case.count
     if seldom:
         yield line("seldom", rows["step"].n_unique() / case.count, "", "copies", cost=cost)
     else:
         yield line("idle", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
     memory = str(rows["destination"].mode().sort()[0] or "host")
-    yield line("moved", moved, "bytes", "copies", count=count, rate=moved / max(took, 1) * 1e9, memory=memory)
+    yield copies.moved(rows, case, memory=memory)
 
 
 def _without(calls: pl.DataFrame, waits: pl.DataFrame, rows: pl.DataFrame) -> Change:

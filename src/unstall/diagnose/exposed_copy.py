@@ -1,9 +1,10 @@
-"""Copies from pinned memory run while the GPU has nothing else to do.
+"""Copies that need not be in the way run while the GPU has nothing else to do.
 
 ## What it detects
 
-Copies between the host's pinned memory and the device, or between devices, that no compute hides. They are fast, and
-still in the way: they run in the compute stream, or are started when their data is needed at once.
+Copies from the host to the device, or between devices, that no compute hides; those from pageable memory are
+`pageable-copy`'s. They are fast, and still in the way: they run in the compute stream, or are started when their data
+is needed at once. Where the capture does not tell the memory, that is said, and confidence is low.
 
 ## Why it costs time
 
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from unstall.analyze.device import stream
 from unstall.analyze.replay import Change
 from unstall.diagnose import copies
 from unstall.diagnose.case import Case
@@ -50,11 +52,13 @@ LINK = 0.7
 
 TEXTS = {
     "en": Texts(
-        title="Pinned copies run while the GPU has nothing to compute",
-        titles={"link": "Copies from pinned memory limit: they take longer than everything else"},
+        title="Copies run while the GPU has nothing to compute",
+        titles={"link": "Copies limit: they take longer than everything else"},
         says={
-            "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies, from or to pinned memory",
+            "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies",
             "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
+            "unsized": "Such copies a step: {value:n}, of a size that the capture does not tell",
+            "untold": "The capture does not tell from which host memory {value:pct} of them are: pin it first",
             "stream": "{value:pct} of them are in the stream that computes",
             "link": "The copies alone take {value:ms}: overlap can gain no more than the rest",
         },
@@ -89,20 +93,22 @@ TEXTS = {
 
 def check(case: Case) -> Iterator[Hit]:
     """Copies that are neither pageable nor hidden."""
-    host_end = pl.when(pl.col("copy_kind") == "HtoD").then("source").otherwise(pl.lit("device"))
-    rows = case.ops.filter(pl.col("copy_kind").is_in(["HtoD", "PtoP"]) & (host_end != "pageable"))
+    from_host = pl.col("copy_kind") == "HtoD"
+    pageable = from_host & pl.col("source").eq_missing(pl.lit("pageable"))
+    rows = case.ops.filter(pl.col("copy_kind").is_in(["HtoD", "PtoP"]) & ~pageable)
     when = copies.exposed(case, rows)
     cost = case.per_step(when)
     if case.share(cost) < SHARE:
         return
-    count, moved = copies.by_size(rows, case)
     took = float(rows["dur"].sum()) / case.count
+    untold = rows.filter(from_host & pl.col("source").fill_null("unknown").eq("unknown")).height / max(rows.height, 1)
     link = "link" if case.share(took) > LINK else ""
     yield Hit(
         cost_ns=cost,
         lines=(
             line("exposed", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
-            line("moved", moved, "bytes", "copies", count=count, rate=moved / max(took, 1) * 1e9),
+            copies.moved(rows, case),
+            *([line("untold", untold, "", "copies")] if untold else []),
             line("stream", _in_compute_stream(case, rows), "", "copies"),
             *([line("link", took, "ns", "copies")] if link else []),
         ),
@@ -113,13 +119,13 @@ def check(case: Case) -> Iterator[Hit]:
         gain_ns=min(cost, max(case.step_ns - took, 0.0)),
         when=when,
         ops=rows["op"].to_numpy(),
-        confidence="medium",
+        confidence="low" if untold else "medium",
     )
 
 
 def _in_compute_stream(case: Case, rows: pl.DataFrame) -> float:
-    computing = case.ops.filter(pl.col("kind") == "kernel")["stream"]
-    return rows.filter(some_of("stream", computing)).height / max(rows.height, 1)
+    computing = case.ops.filter(pl.col("kind") == "kernel").select(stream().unique()).to_series()
+    return rows.filter(stream().is_in(computing.implode())).height / max(rows.height, 1)
 
 
 def fires(t: Trace) -> None:
@@ -152,12 +158,13 @@ def _trace(t: Trace, stream: int) -> None:
 
 
 KOREAN = """
-GPU가 달리 할 일이 없는 동안 페이지 고정 메모리의 복사가 진행됩니다.
+길을 막지 않아도 될 복사가 GPU가 달리 할 일이 없는 동안 진행됩니다.
 
 ## 탐지 대상
 
-호스트의 페이지 고정 메모리와 디바이스 사이, 또는 디바이스 사이의 복사 가운데 연산이 가려 주지 않는 것입니다. 빠르지만
-걸림돌입니다. 연산 스트림에서 진행되거나, 데이터가 곧바로 필요할 때에야 시작되기 때문입니다.
+호스트에서 디바이스로, 또는 디바이스 사이의 복사 가운데 연산이 가려 주지 않는 것입니다. 페이지 가능 메모리에서 하는
+복사는 `pageable-copy`가 다룹니다. 빠르지만 걸림돌입니다. 연산 스트림에서 진행되거나, 데이터가 곧바로 필요할 때에야
+시작되기 때문입니다. 어떤 메모리인지 캡처에 없으면 그렇다고 알리고 확신도를 낮춥니다.
 
 ## 시간이 걸리는 이유
 
@@ -180,13 +187,15 @@ GPU는 별개의 엔진으로 복사와 연산을 동시에 합니다. 다만 �
 """
 
 TEXTS["ko"] = Texts(
-    title="GPU가 연산할 것이 없는 동안 페이지 고정 메모리의 복사가 진행됩니다",
+    title="GPU가 연산할 것이 없는 동안 복사가 진행됩니다",
     titles={
-        "link": "페이지 고정 메모리의 복사가 한계입니다: 나머지 전부보다 오래 걸립니다",
+        "link": "복사가 한계입니다: 나머지 전부보다 오래 걸립니다",
     },
     says={
-        "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 페이지 고정 메모리와의 복사만 합니다",
+        "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 복사만 합니다",
         "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
+        "unsized": "이런 복사는 스텝마다 {value:n}번이고, 크기는 캡처에 없습니다",
+        "untold": "그중 {value:pct}는 어떤 호스트 메모리에서 오는지 캡처에 없습니다. 먼저 페이지를 고정하십시오",
         "stream": "그중 {value:pct}는 연산하는 스트림에 있습니다",
         "link": "복사만으로 {value:ms}가 걸립니다. 겹쳐서 얻는 이득은 그 나머지를 넘을 수 없습니다",
     },

@@ -54,6 +54,7 @@ TEXTS = {
         says={
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU waits for copies from pageable memory",
             "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
+            "unsized": "Such copies a step: {value:n}, of a size that the capture does not tell",
             "seen": "Pinned copies in this capture run at {value:rate}",
             "link": "A pinned copy to {gpu} usually reaches about {value:rate}",
         },
@@ -85,20 +86,20 @@ def check(case: Case) -> Iterator[Hit]:
     if case.share(cost) < SHARE:
         return
     rate = copies.pinned_rate(case)
-    count, moved = copies.by_size(rows, case)
-    took = float(rows["dur"].sum()) / case.count
+    _, size = copies.by_size(rows, case)
+    pinned = float(rows["dur"].sum()) / case.count if size is None else size / rate.usual * 1e9
     yield Hit(
         cost_ns=cost,
         lines=(
             line("exposed", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost)),
-            line("moved", moved, "bytes", "copies", count=count, rate=moved / max(took, 1) * 1e9),
+            copies.moved(rows, case),
             line(
                 "seen" if rate.seen else "link", rate.usual, "bytes/s", "copies" if rate.seen else "", gpu=case.gpu_name
             ),
         ),
         range=case.range_of_ops(rows),
         change=Change(**copies.ahead(case, rows, rate)),
-        gain_ns=max(cost - moved / rate.usual * 1e9, 0.0),
+        gain_ns=max(cost - pinned, 0.0),
         when=when,
         ops=rows["op"].to_numpy(),
         confidence="high" if rate.seen or case.peaks.known else "low",
@@ -171,6 +172,7 @@ TEXTS["ko"] = Texts(
     says={
         "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 페이지 가능 메모리에서 오는 복사를 기다립니다",
         "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
+        "unsized": "이런 복사는 스텝마다 {value:n}번이고, 크기는 캡처에 없습니다",
         "seen": "이 캡처의 페이지 고정 복사는 {value:rate}로 진행됩니다",
         "link": "{gpu} 장치로 가는 페이지 고정 복사는 보통 약 {value:rate}까지 나옵니다",
     },
