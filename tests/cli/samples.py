@@ -56,7 +56,7 @@ def a_finding(**other: object) -> Finding:
         "evidence": [Evidence(text="data_load takes 22.6 ms of a 25.3 ms step, and the GPU is idle in all of it")],
         "fix": FixText(title="Load in worker processes", safety="safe",
                        text="Pass num_workers=8, pin_memory=True to the DataLoader and copy with non_blocking=True."),
-        "next_limit": "launching limits", "overlaps": ["pageable-copy"],
+        "next_limit": "launching limits", "overlaps": ["pageable-copy"], "category": "data_loading",
     }  # fmt: skip
     return Finding(**{**values, **other})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from unstall.diagnose import run as runs
 from unstall.diagnose.registry import Rule
 from unstall.errors import UsageError
 from unstall.model import Report
+from unstall.report.words import CATEGORIES
 from unstall.testing import TraceBuilder
 
 DESIGN = {
@@ -22,6 +24,8 @@ DESIGN = {
     "compute-bound",
 }  # fmt: skip
 SECTIONS = ("What it detects", "How safe", "When it is a false alarm", "Thresholds", "How to fix")
+SETTINGS = {"STEPS": bool, "GPU": bool, "LAST": bool, "ONCE": bool, "SIDE": str, "GENERAL": int, "CATEGORY": str}
+SOURCE = Path(registry.__file__).parents[1]
 RULES = registry.rules()
 
 
@@ -74,6 +78,24 @@ def test_rule_lives_in_the_file_of_its_code_and_speaks_english(rule: Rule) -> No
     told = rule.module.TEXTS["en"]
     assert told.title and told.fix.pytorch and told.says
     assert set(told.fixes) <= set(told.titles) | {""} or told.fixes
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
+def test_rule_says_all_that_others_need_to_know_of_it(rule: Rule) -> None:
+    assert rule.category in CATEGORIES, "CATEGORY must be a part of the breakdown: it colours the finding"
+    for name, kind in SETTINGS.items():
+        assert isinstance(getattr(rule.module, name, kind()), kind), f"{name} means something to the registry"
+
+
+def test_a_rule_is_named_in_no_other_file() -> None:
+    """Else adding a rule would mean adding it there as well. Remedies name what they mend; ranks hand findings on."""
+    codes, strayed = {r.code for r in RULES}, set()
+    for path in SOURCE.rglob("*.py"):
+        part = path.relative_to(SOURCE)
+        if part.parts[0] not in ("fix", "kernel") and str(part) not in ("ranks/merge.py", "diagnose/frameworks.py"):
+            names = {n.value for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Constant)}
+            strayed |= {(str(part), code) for code in names & codes if path.stem != code.replace("-", "_")}
+    assert strayed <= {("diagnose/launch_bound.py", "blocking-sync")}, "Hit.needs may name another; nothing else"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)

@@ -13,7 +13,10 @@ and not what the cause is:
 - What **needs** another remedy first stands behind it where that one brings a good part as well: no graph holds a step
   that waits in the middle.
 - A gain that **no replay** could tell (a capture without steps) counts half of the cost: an upper bound, not a figure.
-- ``compute-bound`` gains nothing and still comes first where nothing else is worth at least :data:`WORTH`.
+- The **last** (``compute-bound``) gains nothing and still comes first where nothing else is worth at least
+  :data:`WORTH`.
+
+Which rules these are, they say themselves (``GENERAL``, ``LAST``, ``Hit.needs``).
 """
 
 from __future__ import annotations
@@ -51,8 +54,6 @@ CLOCKS = 0.2
 """A GPU that was idle most of the time runs at its highest clock, and slows down when a remedy keeps it busy: an H200
 has 1,980 MHz and falls to 1,400 to 1,750 under dense matrix products (power limit). The upper bound allows for it."""
 ON_DEVICE = ("gpu_compute", "copy", "communication")
-GENERAL = {"launch-bound": 2, "blocking-sync": 1}
-"""Findings whose remedy hides other causes, and how general they are."""
 GIVES_WAY = 0.5
 COMES_FIRST = 0.25
 """Share of the gain from which a remedy that is needed beforehand is told first. Measured: waits that brought 9 % of
@@ -77,7 +78,7 @@ class Ranked:
     finding: Finding
     hit: Hit
     gain: float
-    on_host: bool
+    rule: Rule
 
     @property
     def code(self) -> str:
@@ -88,7 +89,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
     """The finding that a hit amounts to; ``None`` where it is too small to mention."""
     predicted = _predicted(case, hit)
     gain = _gain(case, hit, predicted)
-    if rule.code != "compute-bound" and gain < NOTHING_GAINED and case.share(hit.cost_ns) < SMALL:
+    if not rule.last and gain < NOTHING_GAINED and case.share(hit.cost_ns) < SMALL:
         return None
     told = rule.texts(case.language)
     told = texts.of_whole(told, case.language) if case.whole else told
@@ -96,6 +97,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
     facts = {"range": hit.range, "kernel": hit.kernel, "call": call, "gpu": case.gpu_name, **hit.facts}
     made = Finding(
         code=rule.code,
+        category=rule.category,
         title=texts.say(told.titles[hit.title] if hit.title else told.title, facts),
         where=Where(range=hit.range, process=case.pid, kernel=hit.kernel, call=call),
         cost_ns_per_step=round(hit.cost_ns),
@@ -109,13 +111,13 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         next_limit=_next(case, hit, predicted),
         main=not hit.side_note and gain >= NOISE,
     )
-    return Ranked(made, hit, gain, rule.on_host)
+    return Ranked(made, hit, gain, rule)
 
 
 def _fix(rule: Rule, case: Case, hit: Hit, told: texts.Texts) -> texts.Fix:
     """The remedy that the hit names, in the words of the program's framework."""
     fix = told.fixes[hit.fix] if hit.fix else told.fix
-    return worded(fix, case.framework, rule.code, hit.fix, case.language)
+    return worded(fix, case.framework, rule.code, case.language)
 
 
 def _predicted(case: Case, hit: Hit) -> Prediction | None:
@@ -176,10 +178,9 @@ def settle(rows: list[Ranked], language: str = "en") -> list[Finding]:
     rows = _ordered(_merged(rows, language))
     for row in rows:
         row.finding.overlaps = sorted({other.code for other in rows if other is not row and _overlap(row, other)})
-    found = [r.finding for r in rows]
-    if found and found[0].code == "compute-bound":
-        found[0].main = True
-    return found
+    if rows and rows[0].rule.last:
+        rows[0].finding.main = True
+    return [r.finding for r in rows]
 
 
 def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
@@ -199,20 +200,19 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
 
 
 def _ordered(rows: list[Ranked]) -> list[Ranked]:
-    place = {id(r): WORTH if r.code == "compute-bound" else r.gain for r in rows}
-    for row in sorted(rows, key=lambda r: GENERAL.get(r.code, 0)):
+    place = {id(r): WORTH if r.rule.last else r.gain for r in rows}
+    for row in sorted(rows, key=lambda r: r.rule.general):
         specific = [place[id(r)] for r in rows if _specific(r, row) or _needed(r, row)]
         place[id(row)] = min([place[id(row)], *(p * 0.999 for p in specific)])
-    return sorted(rows, key=lambda r: (not r.finding.main and r.code != "compute-bound", -place[id(r)]))
+    return sorted(rows, key=lambda r: (not r.finding.main and not r.rule.last, -place[id(r)]))
 
 
 def _specific(row: Ranked, general: Ranked) -> bool:
     """Whether a finding explains enough of what a general one would gain to come before it."""
-    level = GENERAL.get(general.code, 0)
-    fits = row.on_host or level == max(GENERAL.values())
+    fits = row.rule.on_host or general.rule.general > 1
     same = row.finding.where.process == general.finding.where.process
     enough = row.finding.main and row.gain >= GIVES_WAY * general.gain
-    return same and fits and enough and row.code != "compute-bound" and GENERAL.get(row.code, 0) < level
+    return same and fits and enough and not row.rule.last and row.rule.general < general.rule.general
 
 
 def _needed(row: Ranked, by: Ranked) -> bool:

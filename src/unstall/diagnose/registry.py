@@ -6,12 +6,14 @@ one module with
 - a docstring: what it detects, why it costs time, how safe the remedy is, when it is a false alarm, its thresholds;
 - ``CODE``, ``TABLES`` (without these the rule cannot run), ``TEXTS`` (language →
   :class:`~unstall.diagnose.texts.Texts`);
+- ``CATEGORY``: the part of the step's breakdown that it speaks of, where its name is not the code's;
 - ``check(case)``, which yields :class:`~unstall.diagnose.case.Hit` s, or one ``Skip``;
 - ``fires(t)`` and ``silent(t)``: fill an empty ``testing.TraceBuilder`` with a trace that has the fault, and one that
   has not;
 - optionally ``STEPS = False`` (also runs where no step was found), ``GPU = False`` (needs no device work), ``LAST =
-  True`` (runs after the others), ``ONCE = True`` (looks at the whole capture, once), ``SIDE = "device"`` (not the
-  host's doing).
+  True`` (what is left where nothing else is worth working on: runs after the others, stands behind them), ``ONCE =
+  True`` (looks at the whole capture, once), ``SIDE = "device"`` (not the host's doing), ``GENERAL = 1`` (its remedy
+  hides other causes on the host, which are told first; with ``2`` those on the device too).
 
 An entry point names such a module: ``[project.entry-points."unstall.rules"] my-rule = "my_package.my_rule"``.
 """
@@ -72,8 +74,19 @@ class Rule:
 
     @property
     def last(self) -> bool:
-        """Whether it needs the other rules' findings."""
+        """Whether it is what is left where nothing else is worth working on."""
         return bool(getattr(self.module, "LAST", False))
+
+    @property
+    def general(self) -> int:
+        """How much its remedy hides: 0 nothing, 1 other causes on the host, 2 any."""
+        return int(getattr(self.module, "GENERAL", 0))
+
+    @property
+    def category(self) -> str:
+        """The part of the breakdown that it speaks of."""
+        named = "gpu_compute" if self.last else self.code.replace("-", "_")
+        return str(getattr(self.module, "CATEGORY", named))
 
     @property
     def once(self) -> bool:
@@ -102,7 +115,7 @@ def _remedies(told: texts.Texts, say: Speaker) -> str:
     parts = [f"## {say('How to fix')}"]
     for fix in (told.fix, *told.fixes.values()):
         parts.append(f"**{_plain(fix.title)}** ({say('safety: {safety:said}', safety=fix.safety)})")
-        named = (("PyTorch", fix.pytorch), ("JAX", fix.jax), (say("CUDA C++ and others"), fix.cuda))
+        named = (("PyTorch", fix.pytorch), ("JAX", fix.jax), ("CuPy", fix.cupy), (say("CUDA C++ and others"), fix.cuda))
         parts += [f"- {name}: {_plain(text)}" for name, text in named if text]
     return "\n\n".join(parts)
 

@@ -42,13 +42,14 @@ from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 from unstall.model import pid_of
 
 CODE = "straggler-rank"
+CATEGORY = "exposed_communication"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"
 ONCE = True
 
 SHARE = 0.02
-LAST = 0.6
+MOSTLY = 0.6
 COLLECTIVES = 10
 """Fewer matched collectives cannot tell a habit from an accident."""
 
@@ -85,7 +86,7 @@ def check(case: Case) -> Iterator[Hit | Skip]:
     waits = at[late] - np.delete(at, late, axis=0).mean(axis=0)
     steps_seen = _steps(case, at)
     cost = float(np.maximum(waits, 0).sum()) / steps_seen
-    if share < LAST or case.share(cost) < SHARE:
+    if share < MOSTLY or case.share(cost) < SHARE:
         return
     process, device = ranks[late]
     yield Hit(

@@ -21,19 +21,25 @@ Safety = Literal["safe", "changes-numerics", "manual"]
 
 @dataclass(frozen=True)
 class Fix:
-    """A remedy in the terms of a framework. ``jax`` and ``cuda`` fall back to ``pytorch`` when empty."""
+    """A remedy in the terms of a framework.
+
+    ``jax`` and ``cuda`` fall back to ``pytorch`` when empty, ``cupy`` to ``cuda``; ``elsewhere`` is the title for all
+    but PyTorch, where ``title`` names PyTorch's own means.
+    """
 
     title: str
     pytorch: str
     jax: str = ""
     cuda: str = ""
+    cupy: str = ""
+    elsewhere: str = ""
     safety: Safety = "safe"
     trial: str | None = None
     patch: str | None = None
 
     def text(self, framework: str) -> str:
-        """The remedy for ``pytorch``, ``jax``, ``cupy`` (see :mod:`.frameworks`) or ``cuda``."""
-        return {"jax": self.jax, "cuda": self.cuda, "cupy": self.cuda}.get(framework) or self.pytorch
+        """The remedy for ``pytorch``, ``jax``, ``cupy`` or ``cuda``."""
+        return {"jax": self.jax, "cuda": self.cuda, "cupy": self.cupy or self.cuda}.get(framework) or self.pytorch
 
 
 @dataclass(frozen=True)

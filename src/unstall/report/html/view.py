@@ -309,20 +309,8 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         commands=_commands(finding),
         next_limit=_safe(finding.next_limit),
         overlaps=[_name(code) for code in finding.overlaps],
-        category=CATEGORY_OF.get(finding.code, "unknown"),
+        category=finding.category if finding.category in words.CATEGORIES else "unknown",
     )
-
-
-CATEGORY_OF = {
-    "host-data-loading": "data_loading", "host-python-work": "python_cpu", "gil-contention": "gil_wait",
-    "pageable-copy": "exposed_copy", "exposed-copy": "exposed_copy", "many-small-copies": "copy_call",
-    "device-to-host-copy": "exposed_copy", "blocking-sync": "sync", "launch-bound": "launch",
-    "unfused-optimizer": "launch", "fp32-matmul": "gpu_compute", "unfused-attention": "gpu_compute",
-    "layout-transpose": "gpu_compute", "allocator-churn": "alloc", "host-io": "file_io",
-    "host-lock-contention": "lock_wait", "exposed-communication": "exposed_communication",
-    "straggler-rank": "exposed_communication", "compute-bound": "gpu_compute",
-}  # fmt: skip
-"""Finding → the category of the bar that it speaks of: one colour for one cause. A rule that is not here is grey."""
 
 
 def _now(report: Report, finding: Finding) -> int:
