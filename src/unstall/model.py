@@ -513,6 +513,7 @@ class Finding(Record, kw_only=True):
     confidence: Literal["high", "medium", "low"]
     evidence: list[Evidence]
     fix: FixText
+    category: str = ""  # the part of the breakdown that it speaks of
     next_limit: str = ""  # what would limit next
     overlaps: list[str] = []  # codes whose cost is partly the same time
     main: bool = True  # false for side notes: no gain worth acting on is predicted

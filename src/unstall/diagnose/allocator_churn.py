@@ -40,6 +40,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "allocator-churn"
+CATEGORY = "alloc"
 TABLES = ("api",)
 
 SHARE = 0.02
@@ -66,6 +67,9 @@ TEXTS = {
             cuda="Allocate once before the loop, or use cudaMallocAsync with a memory pool whose release threshold "
             "keeps the "
             "memory.",
+            cupy="Keep CuPy's memory pool on (it is by default: no cupy.cuda.set_allocator(None), no "
+            "free_all_blocks() in the loop), write into existing arrays (out=), and allocate pinned buffers "
+            "once.",
             trial="expandable-segments",
         ),
     )
@@ -172,6 +176,8 @@ TEXTS["ko"] = Texts(
         "하나가 모든 배치를 처리하도록 형상을 패딩하십시오.",
         cuda="반복문 앞에서 한 번 할당하거나, 해제 기준값으로 메모리를 쥐고 있는 메모리 풀과 함께 cudaMallocAsync를 "
         "쓰십시오.",
+        cupy="CuPy의 메모리 풀을 켜 두고(기본값: cupy.cuda.set_allocator(None)이나 반복문 안의 "
+        "free_all_blocks()를 쓰지 않기), 있는 배열에 쓰고(out=), 페이지 고정 버퍼는 한 번만 할당하십시오.",
     ),
     explain=KOREAN,
 )

@@ -43,6 +43,8 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, MS, US, Trace, launches, steps
 
 CODE = "blocking-sync"
+CATEGORY = "sync"
+GENERAL = 1
 TABLES = ("api",)
 
 SHARE = 0.02
@@ -72,6 +74,9 @@ TEXTS = {
             cuda="Order work with streams and cudaStreamWaitEvent instead of synchronising; poll with "
             "cudaEventQuery, or "
             "read results of an earlier step. Use the Async form of memset and memcpy.",
+            cupy="float(x), bool(x), if x: and .get() wait for the GPU; so does "
+            "cupy.cuda.Device().synchronize(). Keep conditions on the GPU (cupy.where), log every 50th step, "
+            "and wait for an event only where its result is needed.",
             safety="manual",
         ),
     )
@@ -215,6 +220,9 @@ TEXTS["ko"] = Texts(
         "100스텝마다 읽으십시오.",
         cuda="동기화 대신 스트림과 cudaStreamWaitEvent로 순서를 정하십시오. cudaEventQuery로 확인하거나 이전 스텝의 "
         "결과를 읽으십시오. memset과 memcpy는 Async 형식을 쓰십시오.",
+        cupy="float(x), bool(x), if x:, .get()은 GPU를 기다립니다. cupy.cuda.Device().synchronize()도 "
+        "그렇습니다. 조건은 GPU에 두고(cupy.where), 50스텝마다 기록하고, 결과가 필요한 곳에서만 이벤트를 "
+        "기다리십시오.",
     ),
     explain=KOREAN,
 )

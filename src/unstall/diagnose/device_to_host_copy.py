@@ -43,6 +43,7 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "device-to-host-copy"
+CATEGORY = "exposed_copy"
 TABLES = ("copies", "api")
 
 BYTES = 4096
@@ -66,6 +67,9 @@ TEXTS = {
             "steps.",
             cuda="Reduce on the device, copy with cudaMemcpyAsync into pinned memory on a stream of its own, record an "
             "event, and read the buffer when the event of an earlier step is done.",
+            cupy="Avoid .get(), cupy.asnumpy() and float(x) in the loop: keep results on the GPU, bring them "
+            "every 50th step, or copy into a pinned array with x.get(stream=side, out=host, blocking=False) "
+            "and read it a step later.",
             safety="manual",
         ),
     )
@@ -184,6 +188,9 @@ TEXTS["ko"] = Texts(
         jax="지표를 디바이스 배열로 두고(future와 같습니다) 50 또는 100스텝마다 jax.device_get을 호출하십시오.",
         cuda="디바이스에서 먼저 축약하고, 별도 스트림에서 페이지 고정 메모리로 복사한(cudaMemcpyAsync) 뒤 이벤트를 "
         "기록하고, 이전 스텝의 이벤트가 끝났을 때 버퍼를 읽으십시오.",
+        cupy="반복문에서 .get(), cupy.asnumpy(), float(x)를 피하십시오: 결과를 GPU에 두고 50스텝마다 "
+        "가져오거나, 페이지 고정 배열에 x.get(stream=side, out=host, blocking=False)로 복사해 한 스텝 뒤에 "
+        "읽으십시오.",
     ),
     explain=KOREAN,
 )

@@ -46,6 +46,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import FP32_GEMM, GEMM, MS, US, Trace, steps
 
 CODE = "fp32-matmul"
+CATEGORY = "gpu_compute"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"
@@ -75,6 +76,7 @@ TEXTS = {
             cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), or CUBLAS_COMPUTE_32F_FAST_TF32 in "
             "cublasLt; bf16 "
             "inputs with fp32 accumulation are faster still.",
+            cupy="Set CUPY_TF32=1 in the environment before the program starts, or multiply in float16.",
             safety="changes-numerics",
             trial="tf32",
             patch="tf32",
@@ -196,6 +198,7 @@ TEXTS["ko"] = Texts(
         jax="jax.config.update('jax_default_matmul_precision', 'tensorfloat32')를 쓰거나 bfloat16으로 계산하십시오.",
         cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), cublasLt라면 CUBLAS_COMPUTE_32F_FAST_TF32를 "
         "쓰십시오. bf16 입력에 fp32 누산은 더 빠릅니다.",
+        cupy="프로그램을 시작하기 전에 환경 변수 CUPY_TF32=1을 설정하거나 float16으로 곱하십시오.",
     ),
     explain=KOREAN,
 )

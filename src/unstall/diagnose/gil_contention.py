@@ -42,6 +42,7 @@ from unstall.diagnose.traces import ADD, MS, US, Trace, launches, steps
 from unstall.model import tid_of
 
 CODE = "gil-contention"
+CATEGORY = "gil_wait"
 TABLES = ("gil", "api")
 
 SHARE = 0.02

@@ -54,6 +54,7 @@ from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 from unstall.diagnose.workers import Workers
 
 CODE = "host-data-loading"
+CATEGORY = "data_loading"
 TABLES = ()
 GPU = False  # a training loop on the CPU loads as well
 
@@ -105,6 +106,9 @@ TEXTS = {
             cuda="Read and decode the next batch in other threads into pinned buffers, two or more of them in turn, "
             "and "
             "copy it with cudaMemcpyAsync on a stream of its own while the current batch is computed.",
+            cupy="Load and decode the next batch in a thread or process while the current one is computed "
+            "(unstall.fix.prefetch wraps the iterator), into pinned arrays (cupyx.empty_pinned), and copy it "
+            "with x.set(batch, stream=side).",
             trial="dataloader-workers",
             patch="dataloader",
         ),
@@ -129,6 +133,8 @@ TEXTS = {
                 cuda="Add reader threads while CPU cores are idle; then make a sample cheaper (smaller decodes, "
                 "caching, "
                 "fewer and larger files, decoding on the GPU).",
+                cupy="Add reader threads or processes while CPU cores are idle; then make a sample cheaper: "
+                "smaller decodes, caching, fewer and larger files, decoding on the GPU.",
                 trial="dataloader-workers",
                 patch="dataloader",
             ),
@@ -300,6 +306,9 @@ TEXTS["ko"] = Texts(
         "전에 다음 배치를 디바이스에 올리십시오(jax.device_put).",
         cuda="다음 배치를 다른 스레드에서 읽고 디코딩해 페이지 고정 버퍼 둘 이상에 번갈아 담고, 현재 배치를 연산하는 "
         "동안 별도 스트림에서 cudaMemcpyAsync로 복사하십시오.",
+        cupy="현재 배치를 계산하는 동안 다음 배치를 스레드나 프로세스에서 읽고 "
+        "디코딩하십시오(unstall.fix.prefetch가 반복자를 감쌉니다). 페이지 고정 배열(cupyx.empty_pinned)에 "
+        "담아 x.set(batch, stream=side)로 복사하십시오.",
     ),
     fixes={
         "cpu": Fix(
@@ -318,6 +327,8 @@ TEXTS["ko"] = Texts(
             "캐시, 더 적고 큰 파일).",
             cuda="CPU 코어가 놀고 있는 한 읽기 스레드를 늘리십시오. 그다음 샘플 하나를 싸게 만드십시오(더 작은 "
             "디코딩, 캐시, 더 적고 큰 파일, GPU에서 디코딩).",
+            cupy="CPU 코어가 노는 동안 읽는 스레드나 프로세스를 늘리고, 샘플을 가볍게 하십시오: 더 작은 "
+            "디코딩, 캐시, 더 적고 큰 파일, GPU 디코딩.",
         ),
     },
     explain=KOREAN,

@@ -38,6 +38,7 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "host-io"
+CATEGORY = "file_io"
 TABLES = ()
 GPU = False
 

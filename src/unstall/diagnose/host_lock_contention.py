@@ -40,6 +40,7 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "host-lock-contention"
+CATEGORY = "lock_wait"
 TABLES = ("osrt", "api")  # without calls nobody can tell who launches meanwhile
 
 SHARE = 0.02

@@ -41,6 +41,7 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "host-python-work"
+CATEGORY = "python_cpu"
 TABLES = ("api",)
 
 SHARE = 0.02
@@ -71,6 +72,8 @@ TEXTS = {
             cuda="Launch first, compute on the host afterwards while the GPU works; move what another thread can do "
             "to a "
             "thread.",
+            cupy="Do it on the GPU (cupy instead of numpy; cupyx.scipy), in a thread while the GPU works, or "
+            "every 50th step; replace Python loops over elements by array operations.",
             safety="manual",
         ),
     )
@@ -194,6 +197,8 @@ TEXTS["ko"] = Texts(
         "실행하므로 스텝을 내보낸 뒤, 결과를 읽기 전에 하십시오.",
         cuda="먼저 커널을 실행하고, 호스트 계산은 그 뒤 GPU가 일하는 동안 하십시오. 다른 스레드가 할 수 있는 일은 "
         "스레드로 옮기십시오.",
+        cupy="GPU에서 하거나(numpy 대신 cupy, cupyx.scipy), GPU가 일하는 동안 스레드에서 하거나, 50스텝마다 "
+        "하십시오. 요소를 도는 Python 반복문은 배열 연산으로 바꾸십시오.",
     ),
     explain=KOREAN,
 )

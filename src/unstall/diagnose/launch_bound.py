@@ -46,6 +46,8 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import ADD, US, Trace, launches, steps
 
 CODE = "launch-bound"
+CATEGORY = "launch"
+GENERAL = 2
 TABLES = ("kernels", "api")
 
 OPS = 20
@@ -70,6 +72,7 @@ TEXTS = {
         },
         fix=Fix(
             title="Launch less: CUDA graphs or torch.compile",
+            elsewhere="Launch less: fuse, or replay a CUDA graph",
             pytorch="Try torch.compile(model, mode='reduce-overhead') first: it fuses and uses CUDA graphs. By hand: "
             "capture "
             "the step with torch.cuda.graph, or make_graphed_callables for parts. Larger batches, fused optimizers and "
@@ -79,6 +82,9 @@ TEXTS = {
             "out of the loop.",
             cuda="Capture the launches of a step into a CUDA graph (cudaStreamBeginCapture) and replay it; fuse small "
             "kernels.",
+            cupy="Fuse elementwise expressions (@cupy.fuse, cupy.ElementwiseKernel, a RawKernel), work on "
+            "larger arrays at a time, or capture the step into a CUDA graph (stream.begin_capture(), "
+            "stream.end_capture(), graph.launch()).",
             safety="manual",
             trial="cuda-graph",
         ),
@@ -216,6 +222,7 @@ TEXTS["ko"] = Texts(
     },
     fix=Fix(
         title="실행 횟수 줄이기: CUDA 그래프 또는 torch.compile",
+        elsewhere="실행 횟수 줄이기: 융합 또는 CUDA 그래프",
         pytorch="먼저 torch.compile(model, mode='reduce-overhead')를 써 보십시오. 연산을 융합하고 CUDA 그래프를 "
         "씁니다. 직접 하려면 torch.cuda.graph로 스텝을 캡처하거나 일부에 make_graphed_callables를 쓰십시오. "
         "더 큰 배치, 융합 옵티마이저, 작은 행렬 곱 여러 개 대신 큰 행렬 곱 하나도 도움이 됩니다. "
@@ -223,6 +230,9 @@ TEXTS["ko"] = Texts(
         jax="스텝 전체를 jax.jit 하나에 넣고 버퍼를 넘겨주십시오(donate). 작은 스텝들은 lax.scan으로 돌리고 반복문에 "
         "Python을 두지 마십시오.",
         cuda="스텝의 커널 실행을 CUDA 그래프로 캡처해(cudaStreamBeginCapture) 재생하고, 작은 커널은 융합하십시오.",
+        cupy="요소별 식을 융합하고(@cupy.fuse, cupy.ElementwiseKernel, RawKernel), 한 번에 더 큰 배열을 "
+        "다루거나, 스텝을 CUDA 그래프로 캡처하십시오(stream.begin_capture(), stream.end_capture(), "
+        "graph.launch()).",
     ),
     explain=KOREAN,
 )

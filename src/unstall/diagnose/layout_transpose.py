@@ -40,6 +40,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import US, Trace, steps
 
 CODE = "layout-transpose"
+CATEGORY = "gpu_compute"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"

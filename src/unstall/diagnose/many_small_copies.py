@@ -42,6 +42,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "many-small-copies"
+CATEGORY = "copy_call"
 TABLES = ("copies", "api")
 
 COUNT = 8
@@ -66,6 +67,8 @@ TEXTS = {
             "function.",
             cuda="Pack the values into one pinned buffer and make one cudaMemcpyAsync, or pass small values as kernel "
             "arguments.",
+            cupy="Put the values into one NumPy array and copy it once (cupy.asarray), or create them on the "
+            "GPU (cupy.arange, cupy.full, cupy.random).",
         ),
     )
 }
@@ -175,6 +178,8 @@ TEXTS["ko"] = Texts(
         jax="스텝마다 pytree 하나를 넘겨 jax.device_put이 한 번에 옮기게 하고, 상수는 jit으로 컴파일한 함수 안에서 "
         "만드십시오.",
         cuda="값들을 페이지 고정 버퍼 하나에 담아 cudaMemcpyAsync를 한 번만 하거나, 작은 값은 커널 인자로 넘기십시오.",
+        cupy="값을 NumPy 배열 하나에 모아 한 번에 복사하거나(cupy.asarray), GPU에서 만드십시오(cupy.arange, "
+        "cupy.full, cupy.random).",
     ),
     explain=KOREAN,
 )

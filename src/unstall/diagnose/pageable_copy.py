@@ -43,6 +43,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "pageable-copy"
+CATEGORY = "exposed_copy"
 TABLES = ("copies", "api")
 STEPS = False
 
@@ -70,6 +71,9 @@ TEXTS = {
             "are reused, and prefer a loader that yields device arrays.",
             cuda="Allocate the source with cudaHostAlloc (or cudaHostRegister it once), copy with cudaMemcpyAsync on a "
             "second stream, record an event behind the copy and let the compute stream wait for it.",
+            cupy="Keep host arrays in pinned memory (cupyx.empty_pinned, cupyx.zeros_pinned) and copy them "
+            "with x.set(host, stream=side) on a cupy.cuda.Stream(non_blocking=True) while the current batch "
+            "is computed.",
             trial="pin-memory",
             patch="pin-memory",
         ),
@@ -185,6 +189,8 @@ TEXTS["ko"] = Texts(
         "디바이스 배열을 내주는 로더를 쓰는 편이 좋습니다.",
         cuda="원본을 cudaHostAlloc으로 할당하고(또는 cudaHostRegister로 한 번 등록하고), 두 번째 스트림에서 "
         "cudaMemcpyAsync로 복사한 뒤 이벤트를 기록해 연산 스트림이 그 이벤트를 기다리게 하십시오.",
+        cupy="호스트 배열을 페이지 고정 메모리(cupyx.empty_pinned, cupyx.zeros_pinned)에 두고, 현재 배치를 "
+        "계산하는 동안 cupy.cuda.Stream(non_blocking=True)에서 x.set(host, stream=side)로 복사하십시오.",
     ),
     explain=KOREAN,
 )

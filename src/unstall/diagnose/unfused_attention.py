@@ -50,6 +50,7 @@ from unstall.diagnose.traces import ADD, GEMM, US, Trace, steps
 Bools = npt.NDArray[np.bool_]
 
 CODE = "unfused-attention"
+CATEGORY = "gpu_compute"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"

@@ -46,6 +46,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import ADD, GEMM, MS, US, Trace, launches, steps
 
 CODE = "unfused-optimizer"
+CATEGORY = "launch"
 TABLES = ("kernels", "api")
 
 LAUNCHES = 30
