@@ -255,6 +255,14 @@ def test_doubts(code: str, before: dict[str, object], after: dict[str, object]) 
     assert codes(unstall.compare(profile(noisy(seed=1), **before), profile(noisy(seed=2), **before))) == set()
 
 
+@pytest.mark.parametrize(("ms", "verdict"), [(10.0, "inconclusive"), (9.0, "faster")])
+def test_a_profiler_may_have_made_a_step_twice_as_long(ms: float, verdict: str) -> None:
+    """The most that one was measured to cost is 2.06 times the step."""
+    log = unstall.compare.steplog.report(noisy(ms=ms, seed=2))
+    found = unstall.compare(profile(noisy(ms=20, noise=0.005, seed=1)), log)
+    assert found.verdict == verdict and "profiler-one-side" in codes(found)
+
+
 def test_one_slower_kernel_is_no_clock() -> None:
     old = [a_kernel(f"k{i}", 100, 100) for i in range(5)]
     new = [*old[:4], a_kernel("k4", 180, 100)]

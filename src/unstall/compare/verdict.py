@@ -38,8 +38,8 @@ SMALLEST = 0.02
 """No smaller change is called one: two starts of the same program differ by that much."""
 OVERHEAD = 2.1
 """How many times longer a profiler can make a step: the most that was measured, 2.06. On an H200 a step of 970 launches
-took 13.6 to 16.9 ms without, 22 to 28 ms in captures of the whole run; the worst pair of two runs is what a comparison may
-meet. Before and inside the capture of one process it was 1.59 for such a step, and 1.37 at most in the 52 planted loops
+took 13.6 to 16.9 ms without, 22 to 28 ms in captures of the whole run; a comparison may meet the worst pair of runs.
+Before and inside the capture of one process it was 1.59 for such a step, and 1.37 at most in the 52 planted loops
 (``benchmarks/planted``)."""
 
 
