@@ -19,6 +19,8 @@ def place(tmp_path: Path, profile_path: Callable[[str], Path]) -> Path:
     (tmp_path / "job").mkdir()
     for rank in (0, 1):
         (tmp_path / "job" / f"rank{rank}.sqlite").write_bytes(profile_path("slow_loader_window").read_bytes())
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "profile.sqlite").write_bytes(profile_path("slow_loader_window").read_bytes())
     os.link(tmp_path / "job" / "rank0.sqlite", tmp_path / "hard")
     (tmp_path / "soft").symlink_to("train.py")
     return tmp_path
@@ -30,6 +32,9 @@ def place(tmp_path: Path, profile_path: Callable[[str], Path]) -> Path:
         "fix train.py --json train.py",
         "fix train.py --json soft",
         "fix train.py --profile job/rank0.sqlite --json hard",
+        "report one --json one/profile.sqlite",
+        "compare one one --html one/profile.sqlite",
+        "baseline save one --force --output one/profile.sqlite",
         "ranks job --json job/rank0.sqlite",
         "ranks job --html job/rank1.sqlite",
         "ranks job/*.sqlite --markdown hard",

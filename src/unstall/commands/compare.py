@@ -152,7 +152,7 @@ def _check_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None
         if target != STDOUT:
             if Path(target).resolve() in {Path(i).resolve() for i in inputs}:
                 raise UsageError(target, "is a file to be read", "Name another file to write")
-            check(target)
+            check(target, inputs)
 
 
 def _deliver(comparison: Comparison, before: Report, after: Report, targets: dict[str, str | None], top: int) -> None:

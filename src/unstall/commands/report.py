@@ -137,9 +137,9 @@ def _check(profiles: Sequence[str], wanted: dict[Output, str]) -> None:
             raise UsageError(target, "two outputs in one file", "Give each a file of its own")
     inputs = {os.path.realpath(profile) for profile in profiles}
     for file in {*files} - {STDOUT}:
-        check(file)
         if os.path.realpath(file) in inputs:
             raise UsageError(file, "is a profile to be read", "Name another file to write")
+        check(file, profiles)
 
 
 def _others(wanted: dict[Output, str], output: Output) -> list[str]:
