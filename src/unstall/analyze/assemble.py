@@ -232,9 +232,12 @@ def _busy(steps: StepTable, ops: pl.DataFrame, devices: list[int]) -> dict[int, 
     start, end = steps.steady["start"].to_numpy(), steps.steady["end"].to_numpy()
     if len(devices) == 1:
         return {devices[0]: steps.steady["busy_ns"].to_numpy()}
-    own = ops.lazy().filter(pl.col("process") == steps.process).select("device", "start", "end").collect()
-    rows = {d: own.filter(pl.col("device") == d) for d in devices}
-    return {d: intervals.covered(intervals.union(r["start"], r["end"]), start, end) for d, r in rows.items()}
+    out = {}
+    for device in devices:
+        own = (pl.col("process") == steps.process) & (pl.col("device") == device)
+        rows = ops.lazy().filter(own).select("start", "end").collect()
+        out[device] = intervals.covered(intervals.union(rows["start"], rows["end"]), start, end)
+    return out
 
 
 def _period(steady: pl.DataFrame, column: str) -> int | None:

@@ -107,7 +107,7 @@ class Times:
         return intervals.union(typical["start"], typical["end"])
 
     def per_step(self, when: Union) -> float:
-        """Length of a union inside the typical steps, scaled to the median step (as the breakdown does), ns."""
+        """Length of a union inside the typical steps, scaled to what a step takes (as the breakdown does), ns."""
         whole = intervals.total(self.window)
         return intervals.total(when) / whole * self.step_ns if whole else 0.0
 
