@@ -17,6 +17,7 @@ import pytest
 
 from unstall.errors import NotAProfile, ProfileUnreadable, UsageError
 from unstall.load import load, open_any
+from unstall.load.sqlite import LONGEST_NAME
 from unstall.model import Profile, Report
 from unstall.testing import TraceBuilder, ms
 
@@ -375,6 +376,13 @@ def test_any_name_comes_through(tmp_path: Path, name: str) -> None:
     assert profile.ranges is not None and profile.kernels is not None
     assert profile.ranges["name"].to_list() == [name, name + "2"]
     assert profile.kernels["name"].to_list() == [name + "k"]
+
+
+def test_a_name_of_a_million_characters_is_cut(edited: Edit) -> None:
+    """On every kernel of a capture it would be stored again and again."""
+    kernels = edited("UPDATE StringIds SET value = printf('%.*c', 1000000, 'x')").kernels
+    assert kernels is not None
+    assert kernels["name"].cast(pl.String).str.len_chars().max() == LONGEST_NAME
 
 
 def test_name_cut_inside_a_character(edited: Edit) -> None:

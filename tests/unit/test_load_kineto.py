@@ -73,6 +73,12 @@ def event(cat: str = "cpu_op", **more: Any) -> dict[str, Any]:
 # ---- the same tables -------------------------------------------------------------------------------------------------
 
 
+def test_byte_order_mark(nsys: Profile, tmp_path: Path) -> None:
+    plain = kineto_trace.write(nsys, tmp_path / "t.json")
+    marked = text(tmp_path, b"\xef\xbb\xbf" + plain.read_bytes(), "marked.json")
+    same("kernels", load(marked), load(plain))
+
+
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "rank0.pt.trace.json.gz"])
 def test_every_table_to_the_nanosecond(tmp_path: Path, nsys: Profile, name: str) -> None:
     shift = 123  # a capture begins with its first event
