@@ -30,7 +30,7 @@ SLICE_ROWS = 262_144  # of the widest table 40 MB, twice while it is brought int
 MAX_SLICES = 64  # against row ids far apart
 MAX_THREADS = 8
 LONGEST_NAME = 16_384
-"""Characters; what is beyond is cut off. The longest in the real exports at hand has 3,151; one of a million, on every
+"""Bytes; what is beyond is cut off. The longest in the real exports at hand has 3,151; one of a million, on every
 kernel, took 5.9 GB."""
 NO_CHAIN, NO_EVENT = 0, 0xFFFFFFFF  # the export's words for "none"
 
@@ -77,7 +77,7 @@ def _read_all(db: Database) -> list[Part]:
 def _names(db: Database) -> Names:
     if "StringIds" not in db.tables:
         return Names(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.String))
-    value = f"CAST(substr(value, 1, {LONGEST_NAME}) AS BLOB)"
+    value = f"substr(CAST(value AS BLOB), 1, {LONGEST_NAME})"
     rows = db.query(f"SELECT 0 AS id, x'' AS value UNION ALL SELECT id, {value} FROM StringIds").slice(1)
     rows = as_integers("", rows, ("value",), Doubts())  # an id that is none names nothing
     return Names(rows["id"], text_of(rows["value"]))
