@@ -42,9 +42,6 @@ def fields(template: str) -> list[str]:
 REMEDY = ("title", "pytorch", "jax", "cuda", "cupy", "elsewhere")
 
 
-REMEDY = ("title", "pytorch", "jax", "cuda", "cupy", "elsewhere")
-
-
 def of_rule(rule: Rule, language: str) -> dict[str, str]:
     """Every text of a rule by its place."""
     told = rule.module.TEXTS[language]

@@ -43,7 +43,6 @@ from unstall.model import pid_of
 
 CODE = "straggler-rank"
 CATEGORY = "exposed_communication"
-CATEGORY = "exposed_communication"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"
