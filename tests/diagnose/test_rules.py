@@ -231,3 +231,17 @@ def test_no_steps_advises_what_was_not_done_yet(auto: bool) -> None:
     (told,) = [w.text for w in diagnose(analyze(trace.profile())).warnings if w.code == "no-steps"]
     assert "--step REGEX" in told and "unstall.step" in told
     assert ("`unstall run --auto`" in told) != auto
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason", "applies"),
+    [((20,), "two ranks", False), ((20, 4), "one rank has 4", True), ((20, 21), "not the same", True)],
+)
+def test_stragglers_not_looked_for_say_why(counts: tuple[int, ...], reason: str, applies: bool) -> None:
+    trace = TraceBuilder()
+    for device, count in enumerate(counts):
+        trace.process(100 + device)
+        for k in range(count):
+            trace.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL()", k * 1_000_000, kernel_dur=90_000, device=device)
+    (told,) = [n for n in diagnose(analyze(trace.profile())).not_checked if n.code == "straggler-rank"]
+    assert reason in told.reason and told.applies == applies

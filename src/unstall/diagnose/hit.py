@@ -63,6 +63,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Skip:
-    """The rule could not decide: why, and how to collect what it needs."""
+    """The rule could not decide: why, and how to collect what it needs; ``applies``: what it looks for is there."""
 
     reason: str
+    applies: bool = False

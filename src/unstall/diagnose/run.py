@@ -72,7 +72,7 @@ class _Outcome:
     def _take(self, rule: Rule, case: Case, hit: Hit | Skip) -> bool:
         """Whether it was a hit."""
         if isinstance(hit, Skip):
-            self.skip(rule, hit.reason, applies=False)
+            self.skip(rule, hit.reason, applies=hit.applies)
             return False
         made = ranking.finding(rule, case, hit)
         if made is not None:

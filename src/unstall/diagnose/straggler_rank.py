@@ -37,7 +37,7 @@ from unstall.analyze.device import known
 from unstall.analyze.intervals import Ints
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit, Skip
-from unstall.diagnose.texts import Fix, Texts, choose, line
+from unstall.diagnose.texts import Fix, Texts, choose, line, say
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 from unstall.model import pid_of
 
@@ -61,6 +61,9 @@ TEXTS = {
             "wait": "The others wait {value:ms} a step for it ({share:pct} of the step)",
             "not-ranks": "needs at least two ranks with collectives in one capture; with a capture for each rank, "
             "give them all to `unstall ranks`",
+            "few": "needs at least {needed:n} collectives of each rank, and one rank has {seen:n}: capture more steps",
+            "differ": "the ranks' collectives are not the same in the same order, so one cannot be held against the "
+            "other: collect a capture of each rank and give them all to `unstall ranks`",
         },
         fix=Fix(
             title="Find what is different on the late rank",
@@ -75,11 +78,15 @@ TEXTS = {
 
 def check(case: Case) -> Iterator[Hit | Skip]:
     """The rank that starts its collectives last."""
-    starts = _starts(case)
-    if starts is None:
-        yield Skip(choose(TEXTS, case.language).says["not-ranks"])
+    rows = case.analysis.ops.filter(pl.col("kind") == "communication").sort("start")
+    found = rows.group_by("process", "device", maintain_order=True).agg("start", "code")
+    why = _unmatched(found)
+    if why:
+        seen = min((len(c) for c in found["code"]), default=0)
+        template = choose(TEXTS, case.language).says[why]
+        yield Skip(say(template, {"needed": COLLECTIVES, "seen": seen}), applies=why != "not-ranks")
         return
-    ranks, at = starts
+    ranks, at = _starts(found)
     last = at.argmax(axis=0)
     late = int(np.bincount(last, minlength=len(ranks)).argmax())
     share = float((last == late).mean())
@@ -101,17 +108,20 @@ def check(case: Case) -> Iterator[Hit | Skip]:
     )
 
 
-def _starts(case: Case) -> tuple[list[tuple[int, int]], Ints] | None:
-    """Ranks, and the start of each one's k-th collective, shape (ranks, collectives); ``None`` if they do not match."""
-    rows = case.analysis.ops.filter(pl.col("kind") == "communication").sort("start")
-    found = rows.group_by("process", "device", maintain_order=True).agg("start", "code")
-    if found.height < 2 or found["start"].list.len().min() < COLLECTIVES:  # type: ignore[operator]
-        return None
-    codes, starts = found["code"].to_list(), found["start"].to_list()
-    if any(c != codes[0] for c in codes):  # not the same collectives in the same order: they cannot be matched
-        return None
+def _unmatched(found: pl.DataFrame) -> str:
+    """Why the k-th collective of one rank is not known to be that of another: a key of the texts; empty if it is."""
+    if found.height < 2:
+        return "not-ranks"
+    codes = found["code"].to_list()
+    if min(len(c) for c in codes) < COLLECTIVES:
+        return "few"
+    return "differ" if any(c != codes[0] for c in codes) else ""
+
+
+def _starts(found: pl.DataFrame) -> tuple[list[tuple[int, int]], Ints]:
+    """Ranks, and the start of each one's k-th collective, shape (ranks, collectives)."""
     ranks = [(int(p), int(d)) for p, d in found.select("process", "device").iter_rows()]
-    return ranks, np.array(starts, np.int64)
+    return ranks, np.array(found["start"].to_list(), np.int64)
 
 
 def _steps(case: Case, at: Ints) -> float:
@@ -182,6 +192,10 @@ TEXTS["ko"] = Texts(
         "last": "집합 통신 {count:n}번 중 {value:pct}에서 마지막으로 시작합니다",
         "wait": "다른 랭크들이 스텝마다 {value:ms}(스텝의 {share:pct})를 기다립니다",
         "not-ranks": "한 캡처에 집합 통신을 하는 랭크가 둘 이상 필요합니다. 랭크마다 캡처가 따로 있다면 모두 "
+        "`unstall ranks`에 주십시오",
+        "few": "랭크마다 집합 통신이 {needed:n}번 이상 필요한데, {seen:n}번뿐인 랭크가 있습니다. 더 많은 스텝을 "
+        "캡처하십시오",
+        "differ": "랭크들의 집합 통신이 같은 순서로 같지 않아 서로 맞출 수 없습니다. 랭크마다 캡처를 수집해 모두 "
         "`unstall ranks`에 주십시오",
     },
     fix=Fix(
