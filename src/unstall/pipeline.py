@@ -62,7 +62,9 @@ def examine(
     try:
         opened = open_any(path, cache=cache)
     except OSError as error:  # a name too long for the file system, a disk that fails
-        raise ProfileUnreadable(os.fsdecode(path), error.strerror or str(error)) from error
+        raise ProfileUnreadable(
+            os.fsdecode(path), error.strerror or str(error), "Check the path and its disk"
+        ) from error
     if isinstance(opened, Report):
         report, analysis = told(_tabled(opened, step, unprofiled_ns), language), None
     else:

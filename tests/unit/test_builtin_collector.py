@@ -238,6 +238,15 @@ def test_a_line_cut_off_in_the_middle_is_passed_over(tmp_path: Path) -> None:
     assert rows(unstall.load(tmp_path / "x.sqlite").ranges, "name", "start", "end") == [("a", 1, 2)]
 
 
+def test_parts_that_found_no_room_are_not_taken_for_a_program_without_python(tmp_path: Path) -> None:
+    env = environment(Options(record=str(tmp_path / "parts")))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "7.jsonl").touch()  # what a full disk leaves
+    made = builtin.record(["true"], env, folder=tmp_path)
+    assert made.sqlite is None and [n.code for n in made.notes] == ["not-kept"]
+    assert "--output" in made.notes[0].text
+
+
 def test_nothing_recorded_is_no_file(tmp_path: Path) -> None:
     env = environment(Options(record=str(tmp_path / "parts")))
     made = builtin.record(["true"], env, folder=tmp_path)

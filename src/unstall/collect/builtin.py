@@ -25,7 +25,7 @@ from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, Say, silent, why_not
 from unstall.collect.process import Ended, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
-from unstall.instrument import PARTS, Options
+from unstall.instrument import PARTS, Options, spool
 from unstall.instrument.options import STEP_LOG_NAME
 from unstall.instrument.steplog import main_log, read
 
@@ -77,6 +77,9 @@ def record(
     if not output.exists() and time.perf_counter_ns() < int(environ.get("UNSTALL_BEGIN", 0)):
         text = "Nothing was recorded: the program ended before --delay was over."
         return Made(ended, None, (Note("nothing-recorded", text),))
+    if not output.exists() and spool.parts(parts):
+        text = "The capture could not be written: no process got its first line down; a full disk is said above."
+        return Made(ended, None, (Note("not-kept", f"{text} Name a place with room with --output."),))
     if not output.exists():
         text = "Nothing was recorded: no Python process took the recorder in, or none lived long enough to be sampled."
         advice = "It records Python programs only; one that clears PYTHONPATH or is no Python program needs nsys."

@@ -70,7 +70,8 @@ def emitting() -> Iterator[TextIO]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # or Python complains while it shuts down
         if isinstance(error, BrokenPipeError):
             raise SystemExit(PIPE_CLOSED) from None
-        raise UsageError("standard output", f"cannot be written ({error.strerror or error})") from error
+        why = f"cannot be written ({error.strerror or error})"
+        raise UsageError("standard output", why, "Make room, or write to another place") from error
 
 
 def emit(content: str | bytes) -> None:

@@ -59,7 +59,7 @@ def prefetch(
         Whatever ``iterable`` raises, at the position where its batch would have come.
     """
     if depth < 1:
-        raise UsageError(f"depth={depth}", "at least one batch must be able to wait")
+        raise UsageError(f"depth={depth}", "at least one batch must be able to wait", "Leave depth out for 2")
     if workers and not (hasattr(iterable, "__getitem__") and hasattr(iterable, "__len__")):
         raise UsageError(
             f"workers={workers}",

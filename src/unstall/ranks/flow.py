@@ -72,7 +72,11 @@ def _none(named: Sequence[str], found: Sequence[FileSummary]) -> tuple[str, str,
     """Why not one rank could be read."""
     shown = named[0] if len(named) == 1 else f"{len(named)} places"
     first = next(f for f in found if f.error)
-    return shown, f"not one of {len(found)} captures could be read; the first: {first.error}", ""
+    return (
+        shown,
+        f"not one of {len(found)} captures could be read; the first: {first.error}",
+        f"Try it alone: unstall report {first.file}",
+    )
 
 
 def _report(
