@@ -15,7 +15,6 @@ from unstall.fix.remedy import Remedy
 if TYPE_CHECKING:
     import libcst as cst
 
-READS = ("item", "cpu")
 NUMBER = re.compile(r"0(\.0*)?")
 
 

@@ -35,7 +35,6 @@ from unstall.ranks.summary import FileSummary
 
 TAKEN_FROM = ("exposed_communication", "lock_wait", "python_cpu", "file_io", "unknown")
 """Categories of a report in which waiting for another rank hides: on the device the first, on a CPU the others."""
-REPEATED = 3  # captures that must say the same before it is said once for all of them
 
 
 def merge(files: Sequence[FileSummary]) -> tuple[Ranks, list[Warning_]]:
