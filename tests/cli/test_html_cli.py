@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -57,11 +58,14 @@ def test_a_table_of_sums_has_a_page_without_a_timeline(run: Run, tmp_path: Path)
     assert (code, err) == (0, "") and 'id="timeline-data"' not in written and "data_load" in written
 
 
-def test_run_leaves_the_page_and_names_it_last_but_one(run: Run, capture: Path) -> None:
+def test_run_leaves_the_page_names_it_and_what_to_type_next(run: Run, capture: Path) -> None:
     code, out, err = run("run", "--", "true")
     assert code == 3 and "The GPU idles" in out
     lines = err.splitlines()
-    assert lines[-2].startswith("unstall: the report as a page: ") and lines[-2].endswith("report.html")
+    (page,) = [line for line in lines if line.startswith("unstall: the report as a page: ")]
+    assert page.endswith("report.html")
+    profile = os.path.relpath(capture / "profile.sqlite")
+    assert lines[-2] == f"unstall: next, what the fixes gain: unstall try --profile {profile} -- true"
     assert "exit code 3 is the program's own" in lines[-1]
     assert (capture / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 

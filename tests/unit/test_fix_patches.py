@@ -108,7 +108,28 @@ def test_what_cannot_be_read_is_left_alone_and_said() -> None:
     for use in ("DataLoader(S())\n", "data = S()\nDataLoader(dataset=data)\n"):
         (reason,) = left(f"{HEAD}{stream}{use}", "dataloader-workers")
         assert reason.startswith("an iterable data set")
-    assert left(f"{HEAD}DataLoader(data, num_workers=n)\n", "dataloader-workers") == []
+
+
+def test_a_number_of_workers_from_elsewhere_is_said() -> None:
+    (why,) = left(HEAD + "loader = DataLoader(data, num_workers=args.workers)\n", "dataloader-workers")
+    assert why == "num_workers is args.workers: give it 4 where it is made, if it is 0"
+    assert left(HEAD + "loader = DataLoader(data, num_workers=8)\n", "dataloader-workers") == []
+
+
+def test_modules_beside_the_script_that_have_something_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mylib").mkdir()
+    (tmp_path / "train.py").write_text("import os, gone\nfrom mylib import data\nfrom mylib.model import net\n")
+    (tmp_path / "mylib" / "data.py").write_text(HEAD + "loader = DataLoader([])\n")
+    (tmp_path / "mylib" / "model.py").write_text("net = 1\n")
+    script = str(tmp_path / "train.py")
+    fix.run(script, profile=None, only=["dataloader-workers"], workers=None, apply=False, json=None)
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == [
+        f"unstall: nothing to do in {script}",
+        f"unstall: imported from there, and worth a look: unstall fix {tmp_path / 'mylib' / 'data.py'}",
+    ]
 
 
 def test_pinning_and_copies_of_batches_only() -> None:

@@ -70,6 +70,17 @@ def test_gain_and_its_interval() -> None:
     assert gain.measure([], [samples(5, 3)]) is None
 
 
+def test_the_ratio_is_that_of_the_times_shown() -> None:
+    steps = {True: iter([20, 90, 50]), False: iter([10, 40, 30])}
+
+    def once(command: Sequence[str], names: Sequence[str], **limits: Any) -> Run:
+        return Run(0, 0.01, samples(next(steps[not names], 30), 1), curve(), gpu=True)
+
+    outcome = tried(["gc-freeze"], once)
+    (row,) = outcome.rows
+    assert row.ratio == pytest.approx((outcome.plain_step_ns or 0) / (row.step_ns or 1))
+
+
 def test_runs_that_differ_among_themselves_make_the_interval_wide() -> None:
     found = gain.measure([samples(20, 1), samples(30, 2)], [samples(19, 3), samples(29, 4)])
     assert found is not None and found.low < 20 / 29 * 1.05 and found.high > 30 / 19 * 0.95

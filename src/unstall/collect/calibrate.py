@@ -21,6 +21,8 @@ from unstall.instrument import command as instrumented
 from unstall.instrument.options import STEP_LOG_NAME
 from unstall.instrument.steplog import StepLog, read
 
+MORE = "give it more seconds (imports count), or write `with unstall.step(i):` in the loop"
+
 
 def calibrate(
     command: Sequence[str], environ: Mapping[str, str], folder: Path, options: CollectOptions, say: Say
@@ -28,7 +30,7 @@ def calibrate(
     """Run the program for ``options.calibrate`` seconds at most. :class:`Interrupted` when a signal came."""
     template = str(folder / "calibration" / STEP_LOG_NAME)
     inside = Options(parts=("steps",) if options.auto else (), step_log=template)
-    say(f"calibrating: {options.calibrate:g} s of the program without a profiler")
+    say(f"calibrating: {options.calibrate:g} s of the program without a profiler, then Ctrl-C for it")
     timer: list[threading.Timer] = []
 
     def on_event(event: dict[str, object]) -> None:
@@ -44,7 +46,8 @@ def calibrate(
         raise Interrupted(signal.Signals[ended.signals[0]])
     logs = read(template)
     if not any(log.step_ns() for log in logs):
-        say("calibration saw no training step: give --auto, or write `with unstall.step(i):` in the loop")
+        why = MORE if options.auto else "give --auto, or write `with unstall.step(i):` in the loop"
+        say(f"calibration saw no training step: {why}")
     return logs
 
 

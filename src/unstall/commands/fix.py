@@ -6,13 +6,15 @@ what each change is for and what was left alone on standard error; the script it
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unstall.commands.files import STDOUT, check, emit, write
 from unstall.commands.progress import teller
+from unstall.errors import UnstallError
 
 if TYPE_CHECKING:
     from unstall.fix.patching import Change, Patch
@@ -45,6 +47,24 @@ def run(
     if apply and made.patch.diff:
         made.patch.backup, made.patch.applied = str(patching.apply(path, text, made.text)), True
     _show(made.patch, json, language)
+    if not made.patch.diff and json != STDOUT:
+        _elsewhere(path, text, remedies, profile, teller(language))
+
+
+def _elsewhere(
+    path: Path, text: str, remedies: Sequence[Remedy], profile: str | None, tell: Callable[[str], None]
+) -> None:
+    """Where the script itself has nothing to edit: those of its project's modules that have."""
+    from unstall.fix import imported, patching
+
+    for file in imported.modules(text, path):
+        try:
+            found = patching.make(patching.read(file), remedies, path=str(file), workers=1).patch
+        except UnstallError:
+            continue  # not this command's business
+        if found.changes or any(note.line for note in found.left):
+            words = ["unstall", "fix", str(file), *(["--profile", profile] if profile else [])]
+            tell(f"imported from there, and worth a look: {shlex.join(words)}")
 
 
 def _wanted(profile: str | None, only: Sequence[str]) -> tuple[list[Remedy], dict[str, list[str]] | None, int | None]:

@@ -58,7 +58,9 @@ def run(
     _where(capture, tell)
     if capture.sqlite is not None:
         page = page and not targets.get("html")
-        _report(capture.sqlite, targets, page, tell, top=top, by=by, step=step, language=language)
+        _report(
+            capture.sqlite, targets, page, tell, () if rank else command, top=top, by=by, step=step, language=language
+        )
     _together(capture, tell)
     tell(f"exit code {capture.exit_code} is the program's own ({_ended(Path(command[0]).name, capture.exit_code)})")
     return capture.exit_code
@@ -103,7 +105,7 @@ def join_nsys_args(words: Sequence[str]) -> list[str]:
     return [*words[:first], *([value] if some else [""]), *words[end:]]
 
 
-def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, **how: Any) -> None:
+def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, command: Sequence[str], **how: Any) -> None:
     """The program has run: whatever goes wrong from here is a line, and the exit code stays the program's."""
     from unstall.collect import Interrupts
     from unstall.commands import report
@@ -113,6 +115,7 @@ def _report(sqlite: Path, targets: dict[str, str], page: bool, tell: Tell, **how
             seen = report.run([str(sqlite)], targets, events=page, **how)
             if page:
                 _leave_page(seen, sqlite.parent / PAGE, tell)
+        _next(seen, sqlite, command, tell)
     except UnstallError as error:
         tell(str(error))
     except KeyboardInterrupt:
@@ -133,6 +136,13 @@ def _leave_page(seen: list[Seen], file: Path, tell: Tell) -> None:
         tell(f"no {PAGE} was left: {error}")
         return
     tell(f"the report as a page: {os.path.relpath(file)}")
+
+
+def _next(seen: list[Seen], sqlite: Path, command: Sequence[str], tell: Tell) -> None:
+    """The command that measures the fixes, where a finding has one that can be tried; not one a rank."""
+    if command and any(f.fix.trial for s in seen for f in s.report.findings):
+        words = ["unstall", "try", "--profile", os.path.relpath(sqlite), "--", *command]
+        tell(f"next, what the fixes gain: {shlex.join(words)}")
 
 
 def _together(capture: Capture, tell: Tell) -> None:

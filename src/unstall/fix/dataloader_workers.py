@@ -19,6 +19,7 @@ PREFETCH = 2  # batches a worker makes ahead: torch's own default, so it need no
 LOADER = "torch.utils.data.DataLoader"
 WORKERS_AT = 5  # position of num_workers among DataLoader's arguments
 NONE = ("0",)
+ITERABLE = "an IterableDataset: 1, unless it shards itself"
 
 
 def workers() -> int:
@@ -54,7 +55,10 @@ def patch(script: Any) -> None:
         if script.unclear(call):
             script.leave(call, "DataLoader with *args or **kwargs: what it gets cannot be read from here")
             continue
-        if script.argument(call, "num_workers", WORKERS_AT) not in (None, *NONE):
+        given = script.argument(call, "num_workers", WORKERS_AT)
+        if given not in (None, *NONE):
+            if not given.isdigit():
+                script.leave(call, f"num_workers is {given}: give it {script.workers} where it is made, if it is 0")
             continue
         if not script.simple_data(call):
             script.leave(call, "an iterable data set: every worker would read all of it unless it shards itself")
@@ -71,7 +75,7 @@ def tuned(remedy: Remedy, count: int | None) -> Remedy:
 
 
 def _written(count: int) -> str:
-    return f"DataLoader(…, num_workers={count}, persistent_workers=True)"
+    return f"DataLoader(…, num_workers={count}, persistent_workers=True)  # {ITERABLE}"
 
 
 REMEDY = Remedy(

@@ -35,6 +35,7 @@ class StepLog:
         warmup: samples taken before the first border; they hold imports, compilation and library loading.
         synced_total_ns, synced_count: wall time and number of the steps between borders where the GPU was waited for.
         synced_host_ns: host time of the same steps: less than the total where the host ran ahead.
+        running: whether a step had begun at the end that no sample is of.
         window: first and end step of the capture; ``opened``, ``closed`` tell whether the run got there.
         losses: ``[step, value]`` pairs.
         gpu: whether there was a GPU to wait for.
@@ -53,6 +54,7 @@ class StepLog:
     synced_total_ns: int = 0
     synced_count: int = 0
     synced_host_ns: int = 0
+    running: bool = False
     window: list[int] | None = None
     opened: bool = False
     closed: bool = False

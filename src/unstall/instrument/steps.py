@@ -157,7 +157,7 @@ class StepClock:
             return
         self._log.source = "step" if by_hand else "auto"
         self._log.profiled = bool(self.options.record or sink.out is not None) and not self.options.steps
-        self._log.samples_ns = self._samples.tolist()
+        self._log.samples_ns, self._log.running = self._samples.tolist(), bool(self._last)
         try:
             self._log.losses = self.losses.values()
         except Exception as error:  # a device that failed: the times are still worth having

@@ -52,8 +52,13 @@ TEXTS = {
 HEARD = {
     # run
     "writing the capture": "캡처를 쓰는 중",
-    "calibrating: {seconds} s of the program without a profiler": (
-        "보정 중: 프로파일러 없이 프로그램을 {seconds} s 실행"
+    "calibrating: {seconds} s of the program without a profiler, then Ctrl-C for it": (
+        "보정 중: 프로파일러 없이 프로그램을 {seconds} s 실행한 뒤 Ctrl-C로 끝냅니다"
+    ),
+    "calibration saw no training step: give it more seconds (imports count), or write `with unstall.step(i):` in the "
+    "loop": (
+        "보정하는 동안 학습 스텝을 보지 못했습니다: 시간을 더 주거나(임포트도 시간에 듭니다) 반복문에 "
+        "`with unstall.step(i):`를 쓰십시오"
     ),
     "calibration saw no training step: give --auto, or write `with unstall.step(i):` in the loop": (
         "보정하는 동안 학습 스텝을 보지 못했습니다: --auto를 주거나 반복문에 `with unstall.step(i):`를 쓰십시오"
@@ -96,6 +101,7 @@ HEARD = {
         "랭크마다 캡처됩니다."
     ),
     "the report as a page: {file}": "보고서 페이지: {file}",
+    "next, what the fixes gain: {command}": "다음, 해결책의 이득 재기: {command}",
     "no {page} was left: {error}": "{page} 파일을 남기지 못했습니다: {error}",
     "internal error while reporting: {error}. The capture is kept: {file}": (
         "보고 중 내부 오류: {error}. 캡처는 남아 있습니다: {file}"
@@ -175,6 +181,7 @@ HEARD = {
     ),
     "nothing was written; --apply writes it": "아무것도 쓰지 않았습니다. --apply를 주면 씁니다",
     "nothing to do in {path}": "{path} 파일에서 고칠 것이 없습니다",
+    "imported from there, and worth a look: {command}": "그 파일이 임포트하는 것 중 볼 만한 것: {command}",
     "{path} written; as it was: {backup}": "{path} 파일을 썼습니다. 원래 파일: {backup}",
     "left alone, {where}: {reason:said} ({remedy})": "그대로 둠, {where}: {reason:said} ({remedy})",
     "line {lines}: {remedy} ({title:said}), {safety:said}": "{lines}번째 줄: {remedy}({title:said}), {safety:said}",
@@ -210,6 +217,9 @@ HEARD = {
     ),
     "{kind} with *args or **kwargs: what it gets cannot be read from here": (
         "*args나 **kwargs를 쓴 {kind}: 무엇을 받는지 여기서는 읽을 수 없습니다"
+    ),
+    "num_workers is {code}: give it {n} where it is made, if it is 0": (
+        "num_workers가 {code}입니다: 0이라면, 그것을 정하는 곳에서 다음 값을 주십시오: {n}"
     ),
     "an iterable data set: every worker would read all of it unless it shards itself": (
         "반복 방식(iterable) 데이터 세트입니다: 스스로 나누지 않으면 모든 워커가 전체를 읽습니다"
