@@ -38,6 +38,13 @@ def test_page_on_standard_output_is_alone_there(run: Run, capture: Path) -> None
     assert code == 0 and out.startswith("<!doctype html>") and out.rstrip().endswith("</html>")
 
 
+def test_commands_of_a_finding_name_the_capture(run: Run, capture: Path) -> None:
+    run("report", capture / "profile.sqlite", "--html", capture / "next.html")
+    written = (capture / "next.html").read_text(encoding="utf-8")
+    only = f"--profile {capture / 'profile.sqlite'} --only host-data-loading"
+    assert f"unstall fix TRAIN.py {only}<" in written and f"unstall try {only} -- python TRAIN.py<" in written
+
+
 def test_page_speaks_the_language_of_its_report(run: Run, capture: Path) -> None:
     run("report", capture / "profile.sqlite", "--lang", "ko", "--html", capture / "ko.html")
     written = (capture / "ko.html").read_text(encoding="utf-8")

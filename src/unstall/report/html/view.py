@@ -6,6 +6,7 @@ name from the profile is in them that was not made visible first, and nothing of
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -19,6 +20,7 @@ from unstall.report.html.texts import Say
 if TYPE_CHECKING:
     from unstall.model import BreakdownRow, Category, Finding, Report, StepsRow
 
+CAPTURES = (".sqlite", ".nsys-rep", ".qdstrm")  # a notebook's cell, or a text, is no file that fix and try take
 LONGEST_NAME = 80  # inside a sentence
 LONGEST_TEXT = 600
 PROCESSES_SHOWN = 4
@@ -306,7 +308,7 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         fix_text=text.visible(finding.fix.text),
         safety=finding.fix.safety,
         safety_label=say(finding.fix.safety),
-        commands=_commands(finding),
+        commands=_commands(report, finding),
         next_limit=_safe(finding.next_limit),
         overlaps=[_name(code) for code in finding.overlaps],
         category=finding.category if finding.category in words.CATEGORIES else "unknown",
@@ -330,7 +332,7 @@ def _where(report: Report, finding: Finding, say: Say) -> Iterator[tuple[str, st
     if where.kernel:
         yield say("kernel"), _name(text.kernel_name(where.kernel))
     if where.call:
-        yield "", _name(text.api_name(where.call))
+        yield "", _name(where.call)
     if where.process is not None and len(report.steps) > 1:
         yield say("pid"), str(where.process)
 
@@ -340,8 +342,11 @@ def _proof(evidence: Any, say: Say) -> Proof:
     return Proof(_safe(evidence.text), source, evidence.start_ns, evidence.end_ns)
 
 
-def _commands(finding: Finding) -> list[str]:
-    """What to type next."""
-    out = [f"unstall fix TRAIN.py --only {finding.code}"] if finding.fix.patch else []
-    out += [f"unstall try --only {finding.code} -- python TRAIN.py"] if finding.fix.trial else []
+def _commands(report: Report, finding: Finding) -> list[str]:
+    """What to type next; with the capture, where it is a file, so that what is written is what the page advises."""
+    path = report.profile.path
+    file = PurePath(path).suffix in CAPTURES and text.visible(path) == path
+    only = f"--profile {shlex.quote(path)} --only {finding.code}" if file else f"--only {finding.code}"
+    out = [f"unstall fix TRAIN.py {only}"] if finding.fix.patch else []
+    out += [f"unstall try {only} -- python TRAIN.py"] if finding.fix.trial else []
     return [*out, f"unstall explain {finding.code}"]
