@@ -25,20 +25,21 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "errors": set(),
     "lang": {"model"},
     "_version": set(),
+    "calls": set(),
     "memory": set(),
-    "diagnose": {"model", "errors", "analyze", "lang"},
+    "diagnose": {"model", "errors", "analyze", "lang", "calls"},
     # the text of nsys stats is sums already: load makes its report at once, with the naming of analyze
-    "analyze": {"pace", "model", "errors", "memory", "_version"},
-    "load": {"pace", "model", "errors", "memory", "_version", "analyze", "nsys"},
+    "analyze": {"pace", "model", "errors", "memory", "_version", "calls"},
+    "load": {"pace", "model", "errors", "memory", "_version", "analyze", "nsys", "calls"},
     "fix": {"model", "errors", "instrument"},
     "kernel": {"model", "errors", "lang", "nsys", "diagnose"},
     "trial": {"model", "errors", "instrument", "collect", "fix"},
-    "collect": {"model", "errors", "_version", "instrument", "lang", "load", "nsys"},
+    "collect": {"model", "errors", "_version", "instrument", "lang", "load", "nsys", "calls"},
     "nsys": {"errors"},
-    "compare": {"pace", "model", "errors", "lang", "stats"},
+    "compare": {"pace", "model", "errors", "lang", "stats", "calls"},
     "stats": set(),
     "packets": set(),
-    "report": {"model", "errors", "lang", "_version", "packets"},  # packets lays out bytes; what they say is report's
+    "report": {"model", "errors", "lang", "_version", "packets"},  # packets lays out bytes, no words
     # a report a rank through the same pipeline, merged and shown
     "ranks": {"model", "errors", "lang", "_version", "analyze", "pipeline", "report"},
     "__init__": EVERYBODY,

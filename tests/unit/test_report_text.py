@@ -109,12 +109,6 @@ def test_kernel_name_never_loses_a_name(name: str) -> None:
     assert text.kernel_name(name) or not name
 
 
-def test_api_name() -> None:
-    assert text.api_name("cudaLaunchKernel_v7000") == "cudaLaunchKernel"
-    assert text.api_name("cudaGraphLaunch_v10000") == "cudaGraphLaunch"
-    assert text.api_name("my_v2") == "my_v2"
-
-
 def test_decimal_points_stand_in_one_column() -> None:
     cells = text.align_decimals(["1135.9", "22.6", "2.69", "0", "–"])
     assert len({len(cell) - (cell.find(".") if "." in cell else len(cell.rstrip())) for cell in cells}) == 1

@@ -22,6 +22,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from unstall.calls import plain
+
 Clock = Callable[[int], int]
 Event = Mapping[str, Any]
 
@@ -74,7 +76,7 @@ def _times(event: Event, base: int) -> tuple[int, int]:
 
 
 def _clock(events: Iterable[Event], base: int, markers: list[list[int]], offset: int) -> tuple[Clock, int | None]:
-    syncs = [_times(e, base) for e in events if DEVICE_SYNC.fullmatch(e.get("name", "").partition("_v")[0])]
+    syncs = [_times(e, base) for e in events if DEVICE_SYNC.fullmatch(plain(e.get("name", "")))]
     fixed = [found for marker in markers if (found := _fix(marker, syncs)) is not None]
     if not fixed:
         shift = markers[0][2] - markers[0][1] if markers else offset

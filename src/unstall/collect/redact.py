@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -59,8 +58,9 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Found:
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:60]}.", dir=target.parent) as room:
             work = Path(room) / "copy.sqlite"
             shutil.copyfile(source, work)
+            mode = work.stat().st_mode  # as new files are here; the one that takes its place is SQLite's
             found = clean_up(work, called=str(source))
-            work.chmod(0o666 & ~_umask())
+            work.chmod(mode)
             work.replace(target)
         return found
     except OSError as error:
@@ -210,12 +210,6 @@ def _check(source: Path, target: Path, force: bool) -> None:
         raise UsageError(str(target), "exists already", "Name another file, or replace it with --force")
     if target.is_dir():
         raise UsageError(str(target), "is a folder", "Name a file in it with --output")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _learn(db: sqlite3.Connection, tables: Columns, found: Found) -> None:

@@ -28,6 +28,7 @@ from typing import Literal, cast
 import numpy as np
 import polars as pl
 
+from unstall import calls
 from unstall.analyze import intervals
 from unstall.analyze.replay import Prediction
 from unstall.analyze.steps import confidence
@@ -93,7 +94,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         return None
     told = rule.texts(case.language)
     told = texts.of_whole(told, case.language) if case.whole else told
-    call = hit.call and texts.plain(hit.call)
+    call = hit.call and calls.plain(hit.call)
     facts = {"range": hit.range, "kernel": hit.kernel, "call": call, "gpu": case.gpu_name, **hit.facts}
     made = Finding(
         code=rule.code,

@@ -7,13 +7,12 @@ are ``str.format`` with specs of the field: ``{x:ms}`` (from ns), ``{x:us}``, ``
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from unstall.analyze.summary import VERSION_SUFFIX
+from unstall import calls
 from unstall.model import Evidence, FixText
 
 Safety = Literal["safe", "changes-numerics", "manual"]
@@ -75,13 +74,8 @@ class Line:
 
 def line(key: str, value: float | None = None, unit: str = "", source: str = "", **facts: Any) -> Line:
     """A :class:`Line`; ``value`` is known to the template as ``value``, and a ``call`` goes by its plain name."""
-    named = {"call": plain(str(facts["call"]))} if facts.get("call") else {}
+    named = {"call": calls.plain(str(facts["call"]))} if facts.get("call") else {}
     return Line(key, value, unit, source, {"value": value, **facts, **named})
-
-
-def plain(call: str) -> str:
-    """A CUDA call's name as the report's table of calls has it: without the version of its interface."""
-    return re.sub(VERSION_SUFFIX, "", call)
 
 
 _WHOLE = {

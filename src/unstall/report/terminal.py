@@ -276,7 +276,7 @@ def _where(report: Report, finding: Finding, say: Speaker) -> tuple[str, str]:
     named = [text.shorten(where.range, LONGEST_NAME)] if where.range else []
     if where.kernel:
         named.append(say("kernel {name}", name=text.shorten(text.kernel_name(where.kernel), LONGEST_NAME)))
-    named += [text.api_name(where.call)] if where.call else []
+    named += [where.call] if where.call else []
     process = where.process if len(report.steps) > 1 else None
     place = say("mainly in {places}", places=", ".join(named)) if named else ""
     return place, "" if process is None else f"pid {process}"

@@ -154,12 +154,6 @@ def kernel_name(name: str) -> str:
     return _WRAPPED.sub(r"\1", _TILED.sub(r"\1\2", short.replace(", >", ">"))).strip() or name
 
 
-def api_name(name: str) -> str:
-    """A CUDA call without the version that the export appends (``cudaStreamSynchronize_v3020``)."""
-    return _VERSION.sub("", name)
-
-
-_VERSION = re.compile(r"_v\d{4,5}$")
 _PLAIN = re.compile(r"[<\-–]?[\d,]*(\.\d+)?")
 
 

@@ -149,7 +149,7 @@ def _kernel_name(row: Any) -> Name:
 
 
 def _call_name(row: CallRow) -> Name:
-    return named(text.api_name(row.name))
+    return named(row.name)
 
 
 def _callers(row: CallRow) -> Cell:

@@ -1,0 +1,20 @@
+"""Names of CUDA calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from unstall import calls
+
+
+@pytest.mark.parametrize(
+    ("captured", "plain"),
+    [
+        ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
+        ("cudaGraphLaunch_v10000", "cudaGraphLaunch"),
+        ("cudaMemcpyAsync", "cudaMemcpyAsync"),
+        ("cuLaunch_view", "cuLaunch_view"),
+    ],
+)
+def test_a_call_goes_by_its_name_without_version(captured: str, plain: str) -> None:
+    assert calls.plain(captured) == plain
