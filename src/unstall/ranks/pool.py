@@ -29,7 +29,8 @@ from unstall.ranks.worker import ROOM
 RENEW = 32
 """Files after which a worker is replaced, so that nothing that a library keeps can add up. A start costs 0.3 s."""
 MEMORY, MEMORY_A_BYTE = 400 << 20, 4
-"""What a worker needs: 325 MB for a file of 11 MB, 1.8 GB for one of 523 MB (benchmarks/), rounded up."""
+"""What a worker needs: 325 MB for a file of 11 MB, 1.39 to 1.44 GB for one of 523 MB (``benchmarks/ranks.md``), rounded
+up."""
 
 
 def default_workers(files: Sequence[str]) -> int:
