@@ -7,18 +7,17 @@ JSON block that holds no ``<``; the page's own policy runs only the scripts that
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from unstall.lang import Speaker, speaker
 from unstall.ranks import words
 from unstall.report import text
 from unstall.report import words as shared
+from unstall.report.html.embed import asset, embedded, policy
 
 if TYPE_CHECKING:
     from unstall.model import CollectiveRow, FailedRank, RankRow, Ranks, Report
@@ -27,28 +26,27 @@ MOST_ROWS = 1024
 """Ranks drawn: more would be thinner than a pixel. The ones that cost the others most are among them."""
 LONGEST = 200
 SEGMENTS = 8
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def to_html(report: Report) -> str:
     """The page."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
     merged, say = report.ranks, speaker(report.language)
     assert merged is not None
-    style = _asset("unstall.report.html", "page.css") + _asset("unstall.ranks", "ranks.css")
-    early, script = _asset("unstall.report.html", "early.js"), _asset("unstall.ranks", "ranks.js")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    style = asset("unstall.report.html", "page.css") + asset("unstall.ranks", "ranks.css")
+    early, script = asset("unstall.report.html", "early.js"), asset("unstall.ranks", "ranks.js")
+    environment = Environment(
+        loader=PackageLoader("unstall.ranks", "assets"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
     rows = words.by_lateness(merged)[:MOST_ROWS]
-    return environment.from_string(_asset("unstall.ranks", "page.html")).render(
-        say=say, language=report.language, version=report.unstall_version, policy=_policy([style], [early, script]),
+    return environment.get_template("page.html").render(
+        say=say, language=report.language, version=report.unstall_version, policy=policy([style], [early, script]),
         style=Markup(style), early=Markup(early), script=Markup(script), about=words.about(report, say),
         verdict=_shown(words.verdict(report, say)), also=_also(merged, say), known=merged.meeting != "none",
         ranks=[_rank(r, merged, say) for r in rows], left_out=len(merged.ranks) - len(rows),
         collectives=[_collective(c) for c in merged.collectives[:MOST_ROWS]], clock=words.clock(merged.clock, say),
         failed=[_failed(f, say) for f in merged.failed[:MOST_ROWS]], legend=_legend(merged, say),
-        warnings=[(w.code, _shown(w.text)) for w in report.warnings], map=Markup(_map(merged, rows, say)),
+        warnings=[(w.code, _shown(w.text)) for w in report.warnings], map=_map(merged, rows, say),
         drawn=any(p is not None for r in rows for p in r.periods_ns) and len(merged.steps) > 1,
     )  # fmt: skip
 
@@ -113,7 +111,7 @@ def _failed(row: FailedRank, say: Speaker) -> tuple[str, str]:
     return who + _shown(text.shorten(row.file, LONGEST)), _shown(row.reason)
 
 
-def _map(merged: Ranks, rows: Sequence[RankRow], say: Speaker) -> str:
+def _map(merged: Ranks, rows: Sequence[RankRow], say: Speaker) -> Markup:
     """What the script draws: microseconds, −1 where a rank lacks the step."""
 
     def micro(values: Sequence[int | None]) -> list[int]:
@@ -131,20 +129,4 @@ def _map(merged: Ranks, rows: Sequence[RankRow], say: Speaker) -> str:
             "none": say("rank [rank], step [step]: not captured"),
         },
     }
-    return "".join(_UNSAFE.get(c, c) for c in json.dumps(data, separators=(",", ":"), ensure_ascii=False))
-
-
-def _policy(styles: list[str], scripts: list[str]) -> str:
-    """Nothing is fetched, and no style or script runs but those of the page."""
-
-    def hashed(content: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-    rules = {"style-src": styles, "script-src": scripts}
-    own = [f"{rule} {' '.join(map(hashed, contents))}" for rule, contents in rules.items()]
-    return "; ".join(["default-src 'none'", *own, "img-src data:", "base-uri 'none'", "form-action 'none'"])
-
-
-@cache
-def _asset(package: str, name: str) -> str:
-    return (files(package) / "assets" / name).read_text(encoding="utf-8")
+    return embedded(data)

@@ -7,18 +7,15 @@ no ``<``; what is marked as safe here is our own style and script, read from the
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from unstall.report import text
 from unstall.report.html import comparison as comparing
+from unstall.report.html.embed import asset, embedded, policy
 from unstall.report.html.tables import tables
 from unstall.report.html.texts import TIMELINE, Say, speaker
 from unstall.report.html.view import file_name, view
@@ -30,6 +27,7 @@ LARGEST = 8_000_000
 ROWS = (1000, 200, 40)
 """Rows of a table: as many as anybody scrolls through, then what a page of hostile names leaves room for."""
 VIEWER = ("timeline.css", "timeline.js")
+HERE = "unstall.report.html"
 
 
 def report(shown: Report, timeline: Any, language: str | None = None) -> str:
@@ -65,21 +63,13 @@ def comparison(shown: Comparison, before: comparing.Side, after: comparing.Side,
     return made
 
 
-def embedded(data: Any) -> Markup:
-    """JSON for a ``<script type="application/json">``: nothing in it can end the element or a line of script."""
-    raw = msgspec.json.encode(data).decode()
-    for character in "<>&\u2028\u2029":
-        raw = raw.replace(character, f"\\u{ord(character):04x}")
-    return Markup(raw)
-
-
 def _page(template: str, language: str, title: str, version: str, **context: Any) -> str:
     with_timeline = bool(context.get("timeline"))
-    style = _asset("page.css") + (_shared(VIEWER[0]) if with_timeline else "")
-    scripts = [_shared(VIEWER[1])] if with_timeline else []
-    scripts = [_early(), *scripts, _asset("page.js")]
+    style = asset(HERE, "page.css") + (asset("unstall.report", VIEWER[0]) if with_timeline else "")
+    scripts = [asset("unstall.report", VIEWER[1])] if with_timeline else []
+    scripts = [asset(HERE, "early.js"), *scripts, asset(HERE, "page.js")]
     return _environment().get_template(template).render(
-        say=speaker(language), language=language, title=title, version=version, policy=_policy([style], scripts),
+        say=speaker(language), language=language, title=title, version=version, policy=policy([style], scripts),
         style=Markup(style), early=Markup(scripts[0]), scripts=[Markup(s) for s in scripts[1:]],
         words=embedded(_script_words(speaker(language))), **context,
     )  # fmt: skip
@@ -91,20 +81,9 @@ def _script_words(say: Say) -> dict[str, Any]:
     return {**{key: say.texts[key] for key in wanted}, "timeline": TIMELINE.get(say.language, {})}
 
 
-def _policy(styles: list[str], scripts: list[str]) -> str:
-    """Nothing is fetched, and no style or script runs but those of the page."""
-    own = {"style-src": styles, "script-src": scripts}
-    rules = [f"{rule} {' '.join(_hash(content) for content in contents)}" for rule, contents in own.items()]
-    return "; ".join(["default-src 'none'", *rules, "img-src data:", "base-uri 'none'", "form-action 'none'"])
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-
 @cache
 def _environment() -> Environment:
-    loader = PackageLoader("unstall.report.html", "templates")
+    loader = PackageLoader(HERE, "templates")
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=True
     )
@@ -118,24 +97,3 @@ def _ticks(sentence: str) -> Markup:
     if len(parts) % 2 == 0:  # one is left over: somebody's name, not ours
         return escape(sentence)
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else p for i, p in enumerate(parts))
-
-
-def _early() -> str:
-    """Before anything is painted: the theme that was chosen last time, and that scripts run."""
-    return _asset("early.js")
-
-
-@cache
-def _asset(name: str) -> str:
-    return _read("unstall.report.html", name)
-
-
-@cache
-def _shared(name: str) -> str:
-    return _read("unstall.report", name)
-
-
-def _read(package: str, name: str) -> str:
-    content = (files(package) / "assets" / name).read_text(encoding="utf-8")
-    assert "</script" not in content and "</style" not in content, f"{name} would end its own element"
-    return content
