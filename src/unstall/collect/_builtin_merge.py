@@ -20,7 +20,7 @@ from unstall.instrument.spool import documents, parts
 
 GLOBAL = 1 << 48  # nsys's bits above the process number
 DOMAIN = 75  # event type of a domain's name
-INFO, WARNING = 1, 2  # severities
+WARNING = 2  # a severity of nsys
 NEVER = {
     "osrt": "calls of the OS runtime library are recorded by nsys only",
     "gil": "GIL states are recorded by nsys only",

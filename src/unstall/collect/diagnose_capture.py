@@ -24,7 +24,7 @@ PAYLOAD_CLASH = re.compile(r"NVTX (binary )?payload extension is incompatible")
 CUPTI_TROUBLE = re.compile(r"CUPTI[^.\n]*(fail|error|not (be )?(load|initial|found)|multiple|another)", re.IGNORECASE)
 CUDA_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
 EVENT_TABLES = ("NVTX_EVENTS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME")
-RANGES, DOMAIN, GIL = (59, 60), 75, "GIL Trace"  # NVTX event types; the domain that holds no range of the user's
+RANGES, DOMAIN = (59, 60), 75  # NVTX event types
 NO_WINDOW = re.compile(r"No reports were generated|^Generated:\s*$", re.MULTILINE)
 WORKERS = frozenset({"python", "python3", "pt_data_worker"})
 

@@ -32,11 +32,6 @@ class Place:
     name: str
     again: tuple[str, ...] = ()
 
-    @property
-    def remote(self) -> bool:
-        """Whether it must be fetched."""
-        return is_address(self.name)
-
 
 def is_address(name: str) -> bool:
     """``scheme://…``, and not a Windows drive."""
