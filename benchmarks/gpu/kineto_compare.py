@@ -64,7 +64,7 @@ def plain(name):
 def steady(analysis, table, *columns):
     """Rows of a device table launched in steady steps, and the number of those steps."""
     steps, ops = analysis.steps[0], analysis.ops
-    frame = steps.frame.filter(~pl.col("warmup"))
+    frame = steps.frame.filter("steady")
     start, end = frame["host_start"].min(), frame["host_start"].max()  # the last step has no successor
     at = pl.coalesce("api_start", "start")
     own = ops.filter((pl.col("table") == table) & (at >= start) & (at < end))["row"]

@@ -214,7 +214,7 @@ class StepTable:
             ``gpu_start``, ``gpu_end`` (first start and last end of the device work launched in it; null without any),
             ``start``, ``end`` (the step's window on the limiting resource; windows abut), ``period_ns`` (= end − start),
             ``busy_ns`` (union of device work inside the window), ``ops`` (device operations launched in it),
-            ``warmup`` (bool), ``typical`` (bool: steady, and its period in the middle half; all steady
+            ``warmup`` (bool), ``steady`` (bool: after warm-up, and its window is a period), ``typical`` (bool: steady, and its period in the middle half; all steady
             ones where they come in bursts).
     """
 
@@ -226,8 +226,8 @@ class StepTable:
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Steps after warm-up."""
-        return self.frame.filter(~pl.col("warmup"))
+        """Steps after warm-up whose windows are periods: the last one lacks what lies between two steps."""
+        return self.frame.filter("steady")
 
     @property
     def step_ns(self) -> int:
@@ -477,6 +477,7 @@ class GpuMetricsRow(Record, kw_only=True):
 class Where(Record, kw_only=True):
     range: str | None = None
     process: int | None = None
+    others: list[int] = []  # further processes that have the same finding in the same range
     kernel: str | None = None
     call: str | None = None  # host call
 

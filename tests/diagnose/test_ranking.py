@@ -156,7 +156,8 @@ def test_the_same_in_two_processes_is_one_finding_that_names_both() -> None:
     found = [f for f in report.findings if f.code == "host-data-loading"]
     assert len(found) == 1
     other = {100: "200", 200: "100"}[found[0].where.process or 0]
-    assert other in found[0].evidence[-1].text
+    assert other in found[0].evidence[1].text, "among those that a terminal shows"
+    assert found[0].where.others == [int(other)]
 
 
 def test_overlapping_findings_name_each_other() -> None:

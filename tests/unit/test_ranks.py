@@ -218,7 +218,7 @@ def test_ranks_keep_the_same_steps_whatever_they_captured(first: int, count: int
 
     def kept(start: int, end: int) -> set[int]:
         keys = np.arange(start, end)
-        frame = pl.DataFrame({"warmup": np.arange(len(keys)) < warm})
+        frame = pl.DataFrame({"steady": np.arange(len(keys)) >= warm})
         return set(keys[chosen(keys, StepTable(1, 1, "", "host", frame), 0)].tolist())
 
     one, other = kept(first, first + count), kept(first, first + count // 2)
@@ -257,7 +257,7 @@ def test_a_rank_that_stops_early_costs_only_its_own_steps(tmp_path: Path) -> Non
     short = replace(job, steps=10).write(tmp_path / "short")[3]
     files = [*paths[:3], short]
     found, _ = merge([summarise(str(p), str(p), cache=False) for p in files])
-    assert found.stragglers[0].rank == 2 and found.matched_steps == 24
+    assert found.stragglers[0].rank == 2 and found.matched_steps == 23
     assert found.ranks[3].periods_ns[15] is None and found.ranks[0].periods_ns[15] is not None
 
 

@@ -115,7 +115,7 @@ def build(analysis: Analysis, steps: StepTable) -> Program:
 
 def _window(analysis: Analysis, steps: StepTable) -> tuple[int, int]:
     """Consecutive steady steps, the last one left out when it has no successor: as many as can be replayed quickly."""
-    steady = np.flatnonzero(~steps.frame["warmup"].to_numpy())
+    steady = np.flatnonzero(steps.frame["steady"].to_numpy())
     last = int(steady[-1]) - (1 if len(steady) > 2 else 0)
     per_step = 1.0
     api = analysis.profile.api

@@ -50,9 +50,9 @@ WARM = 1.3
 """A leading step longer than this times the steady median is warm-up. On the H200 the first step is 2 to 12 times as
 long (library loading, allocation), while steady steps of host-bound loops spread by up to 1.2."""
 SHORT = 0.05
-"""Share of a period that lies between two steps from which the last step is left out: nothing follows it, so its window
-ends with its own work and lacks that part (loading between ``with step():`` blocks is most of a period). Between the
-steps of captures from the H200 lies 0.0 to 2.9 % of a period."""
+"""Share of a period that lies between two steps from which the last step is no sample: nothing follows it, so its
+window ends with its own work and lacks that part (loading between ``with step():`` blocks is most of a period). Between
+the steps of captures from the H200 lies 0.0 to 2.9 % of a period."""
 KNOWN = 0.9
 """Share of periods whose launch must be in the capture: with fewer, work queued before it began is being watched, the
 host's side of a period is unknown, and a model's repeating layers cannot be told from steps."""
@@ -253,12 +253,12 @@ def _timed(process: int, found: _Found, ops: pl.DataFrame) -> StepTable:
     frame = frame.join(_device_spans(found, ops), on="index", how="left", maintain_order="left")
     host, gpu = _periods(frame, "host_start", "host_end"), _periods(frame, "gpu_start", "gpu_end")
     limit = "gpu" if host is None or _runs_ahead(host, gpu, frame, ops) else "host"
-    frame = _whole(frame.with_columns(_windows(frame, limit)), limit)
+    frame = frame.with_columns(_windows(frame, limit))
     frame = frame.with_columns(
         busy_ns=intervals.covered(intervals.union(ops["start"], ops["end"]), frame["start"], frame["end"]),
         ops=pl.col("ops").fill_null(0),
     )
-    return StepTable(process, found.thread, found.source, limit, _marked(frame))
+    return StepTable(process, found.thread, found.source, limit, _marked(frame, limit))
 
 
 def _device_spans(found: _Found, ops: pl.DataFrame) -> pl.DataFrame:
@@ -326,29 +326,28 @@ def _windows(frame: pl.DataFrame, limit: str) -> list[pl.Expr]:
     return [pl.col(start).alias("start"), stop.alias("end"), (stop - pl.col(start)).alias("period_ns")]
 
 
-def _whole(frame: pl.DataFrame, limit: str) -> pl.DataFrame:
-    """The steps whose windows are periods: without the last one where :data:`SHORT` says so.
+def _marked(frame: pl.DataFrame, limit: str) -> pl.DataFrame:
+    """Adds ``warmup``, ``steady`` and ``typical``. The last window lacks a little even where it is steady, and is never
+    typical when others are there."""
+    period = frame["period_ns"].to_numpy()
+    warm = _warmup(period)
+    own = (frame[f"{limit}_end"] - frame[f"{limit}_start"]).to_numpy()
+    end = len(period) - (len(period) > MIN_STEPS and _last_is_short((period - own)[warm:-1], period[warm:-1]))
+    at = np.arange(len(period))
+    usual = np.zeros(len(period), np.bool_)
+    usual[warm:end] = typical(period[warm:end])
+    if usual[:-1].any():
+        usual[-1] = False
+    steady = pl.Series((at >= warm) & (at < end))
+    return frame.with_columns(warmup=pl.Series(at < warm), steady=steady, typical=pl.Series(usual))
+
+
+def _last_is_short(between: npt.NDArray[np.int64], period: npt.NDArray[np.int64]) -> bool:
+    """Whether the last window is no period, see :data:`SHORT`; of the steady steps that another one follows.
 
     Work of a step that overlaps the next one's (a copy ahead) makes the last window as much too long.
     """
-    period = frame["period_ns"].to_numpy()
-    between = period - (frame[f"{limit}_end"] - frame[f"{limit}_start"]).to_numpy()
-    followed = slice(_warmup(period), -1)
-    whole = abs(between[followed].sum()) < SHORT * period[followed].sum()
-    return frame if whole or frame.height <= MIN_STEPS else frame[:-1]
-
-
-def _marked(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds ``warmup`` and ``typical``. The last window lacks a little even where it is kept, and is never typical when
-    others are there."""
-    period = frame["period_ns"].to_numpy()
-    warm = _warmup(period)
-    steady = np.arange(len(period)) >= warm
-    usual = np.zeros(len(period), np.bool_)
-    usual[warm:] = typical(period[warm:])
-    if usual[:-1].any():
-        usual[-1] = False
-    return frame.with_columns(warmup=pl.Series(~steady), typical=pl.Series(usual))
+    return bool(abs(between.sum()) >= SHORT * period.sum())
 
 
 def confidence(steps: StepTable) -> Literal["high", "medium", "low"]:

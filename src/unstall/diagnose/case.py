@@ -101,9 +101,9 @@ class Case(Places):
         start = frame["host_start"].to_numpy()
         step = np.searchsorted(start, at.to_numpy(), side="right") - 1
         end = np.append(start[1:], frame["host_end"][-1])
-        warm = frame["warmup"].to_numpy()
+        steady = frame["steady"].to_numpy()
         safe = np.maximum(step, 0)
-        inside = (step >= 0) & (at.to_numpy() < end[safe]) & ~warm[safe]
+        inside = (step >= 0) & (at.to_numpy() < end[safe]) & steady[safe]
         return rows.with_columns(step=pl.Series(step, dtype=pl.Int64)).filter(pl.Series(inside, dtype=pl.Boolean))
 
     def kernel_times(self) -> pl.DataFrame:
@@ -198,7 +198,7 @@ def _whole(analysis: Analysis, process: int) -> StepTable:
         {
             "index": [0], "name": ["capture"], "host_start": [called], "host_end": [end], "gpu_start": [start],
             "gpu_end": [end], "ops": [own.height], "start": [start], "end": [end], "period_ns": [end - start],
-            "busy_ns": [busy], "warmup": [False], "typical": [True],
+            "busy_ns": [busy], "warmup": [False], "steady": [True], "typical": [True],
         }
     )  # fmt: skip
     return StepTable(process, int(threads.mode().sort()[0]) if len(threads) else -1, "capture", "gpu", frame)

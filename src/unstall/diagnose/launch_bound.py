@@ -24,7 +24,9 @@ changes rounding in the last bits.
 
 ## Thresholds
 
-At least 20 operations a step (fewer cannot add up: 20 × 15 µs is 0.3 ms) and 5 % of the step idle in short stretches.
+At least 20 operations a step (fewer cannot add up: 20 × 15 µs is 0.3 ms; in a step shorter than that any number does)
+and 5 % of the step idle in short stretches. From two waits a step on no graph holds the whole step as it is, and
+confidence is medium at most.
 The prediction launches each step as one CUDA graph: 0.33 µs between nodes, as measured for 1,033 nodes on an H200.
 Host time inside the step that other findings explain (waits for the GIL, for locks or files, long stretches of
 Python) stays in.
@@ -51,9 +53,13 @@ GENERAL = 2
 TABLES = ("kernels", "api")
 
 OPS = 20
+CALL_NS = 15_000
+"""The most host time that an operation costs without a profiler."""
 SHARE = 0.05
 IN_THE_WAY = 2
 """Waits a step from which no graph can hold the whole step: one may stand at its end."""
+WAITING = ("blocking-sync", "many-small-copies", "device-to-host-copy")
+"""Whose remedy takes waits away."""
 OTHERS = ("alloc", "gil_wait", "data_loading", "checkpoint", "file_io")
 """What the host may also be doing between two launches of a step, each with a rule of its own."""
 
@@ -97,8 +103,10 @@ def check(case: Case) -> Iterator[Hit]:
     count = case.ops.height / case.count
     when = _when(case)
     cost = case.per_step(when)
-    if count < OPS or case.share(cost) < SHARE:
+    few = count < OPS and case.step_ns >= OPS * CALL_NS
+    if few or case.share(cost) < SHARE:
         return
+    waits = _syncs(case) >= IN_THE_WAY
     issuing = case.host_time["launch"], case.host_time["copy_call"], _short(case, case.host_time["python_cpu"])
     each = case.host_per_step(intervals.merge(*issuing)) / count
     yield Hit(
@@ -108,7 +116,8 @@ def check(case: Case) -> Iterator[Hit]:
         change=Change(graph=True, keep_ns=_kept(case)),
         when=when,
         facts={"count": count, "each": each},
-        needs=("blocking-sync",) if _syncs(case) >= IN_THE_WAY else (),
+        needs=WAITING if waits else (),
+        confidence="medium" if waits else "high",
     )
 
 
@@ -143,6 +152,9 @@ def _syncs(case: Case) -> float:
 
 def _lines(case: Case, when: Union, cost: float, count: float, each: float) -> Iterator[Line]:
     yield line("idle", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
+    syncs = _syncs(case)
+    if syncs >= IN_THE_WAY:
+        yield line("syncs", syncs, "calls", "api")
     work = float(case.ops["dur"].sum()) / max(case.ops.height, 1)
     yield line("rate", count, "operations", "kernels, copies, memsets", count=count, each=each, work=work)
     base = case.baseline
@@ -150,9 +162,6 @@ def _lines(case: Case, when: Union, cost: float, count: float, each: float) -> I
         yield line("known", base.step_ns, "ns", "replay", step=case.step_ns)
     elif base is not None and base.step_ns < 0.97 * case.step_ns:
         yield line("traced", base.step_ns, "ns", "replay", step=case.step_ns, low=base.low_ns, high=base.high_ns)
-    syncs = _syncs(case)
-    if syncs >= IN_THE_WAY:
-        yield line("syncs", syncs, "calls", "api")
     threads = [int(t) for t in np.unique(case.calls["thread"].to_numpy())]
     hot = case.hot(when, threads)
     if hot:
@@ -202,10 +211,11 @@ CUDA 그래프는 같은 주소에서 같은 커널을 재생하므로 결과가
 
 ## 판정 기준
 
-스텝마다 작업 20개 이상(그보다 적으면 쌓이지 않습니다: 20 × 15 µs는 0.3 ms)이고, 짧은 틈의 유휴 시간이 스텝의 5 %
-이상이어야 합니다. 예측은 스텝마다 CUDA 그래프 하나로 실행하는 경우입니다. 노드 사이는 H200에서 노드 1,033개로 측정한
-0.33 µs로 둡니다. 스텝 안의 호스트 시간 가운데 다른 발견 사항이 설명하는 것(GIL, 락, 파일 대기, 긴 Python 작업)은 남겨
-둡니다.
+스텝마다 작업 20개 이상(그보다 적으면 쌓이지 않습니다: 20 × 15 µs는 0.3 ms. 스텝이 그보다 짧으면 개수를 보지
+않습니다)이고, 짧은 틈의 유휴 시간이 스텝의 5 % 이상이어야 합니다. 예측은 스텝마다 CUDA 그래프 하나로 실행하는
+경우입니다. 노드 사이는 H200에서 노드 1,033개로 측정한 0.33 µs로 둡니다. 스텝마다 대기가 두 번 이상이면 지금
+그대로는 그래프 하나에 담을 수 없으므로 확신도는 높아야 중간입니다. 스텝 안의 호스트 시간 가운데 다른 발견 사항이
+설명하는 것(GIL, 락, 파일 대기, 긴 Python 작업)은 남겨 둡니다.
 """
 
 TEXTS["ko"] = Texts(

@@ -192,10 +192,12 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
     out = []
     for group in groups.values():
         best = max(group, key=lambda r: r.gain)  # the first of equals: processes come the most important first
-        pids = sorted({str(r.finding.where.process) for r in group} - {str(best.finding.where.process)})
-        if pids:
-            text = speaker(language)("The same in other processes: pid {pids}", pids=", ".join(pids))
-            best.finding.evidence.append(Evidence(text=text, value=len(pids), source="findings"))
+        others = sorted({r.finding.where.process for r in group if r.finding.where.process is not None})
+        others = [p for p in others if p != best.finding.where.process]
+        if others:
+            text = speaker(language)("The same in other processes: pid {pids}", pids=", ".join(map(str, others)))
+            best.finding.where.others = others
+            best.finding.evidence.insert(1, Evidence(text=text, value=len(others), source="findings"))
         out.append(best)
     return out
 

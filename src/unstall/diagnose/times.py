@@ -96,7 +96,7 @@ class Times:
     @cached_property
     def steady_parts(self) -> dict[str, Union]:
         """The same over all steady steps: what happens now and then is in here, too."""
-        frame = self.steps.frame.with_columns(typical=~pl.col("warmup"))
+        frame = self.steps.frame.with_columns(typical="steady")
         every = StepTable(self.process, self.steps.thread, self.steps.source, self.steps.limit, frame)
         return breakdown.split(self.profile, self.analysis.ranges, self.analysis.ops, every)[0]
 

@@ -76,7 +76,7 @@ def numbers(frame: pl.DataFrame) -> tuple[Ints, bool]:
 
 def chosen(keys: Ints, steps: StepTable, events: int) -> np.ndarray:
     """Which steps are kept."""
-    steady = ~steps.frame["warmup"].to_numpy()
+    steady = steps.frame["steady"].to_numpy()
     most = min(MOST_STEPS, max(LEAST, int(EVENTS * len(keys) / max(events, 1))))
     stride = 1
     while (steady & (keys % stride == 0)).sum() > most:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from unstall.model import Analysis, Report
+    from unstall.model import Analysis, Finding, Report
 
 MOST_RANKS = 64
 """Processes with steps in one file that are taken for ranks; no node has more GPUs."""
@@ -200,7 +200,7 @@ def _told(report: Report, index: int) -> RankSummary:
     """What the report says of one process."""
     steps = report.steps[index]
     shown = next((b for b in report.breakdown if b.process == steps.process), None)
-    mine = [f for f in report.findings if f.main and (f.where.process in (None, steps.process) or index == 0)]
+    mine = [f for f in report.findings if f.main and (index == 0 or _has(f, steps.process))]
     program, called = named(report, steps.process)
     return RankSummary(
         rank=report.profile.rank,
@@ -221,6 +221,10 @@ def _told(report: Report, index: int) -> RankSummary:
             for f in mine[:MOST_FINDINGS]
         ],
     )  # fmt: skip
+
+
+def _has(finding: Finding, process: int | None) -> bool:
+    return finding.where.process in (None, process) or process in finding.where.others
 
 
 def named(report: Report, process: int | None) -> tuple[str, int | None]:

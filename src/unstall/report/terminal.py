@@ -220,7 +220,7 @@ def _with_bar(line: Text, category: Category, colour: str, room: int, unicode: b
 def _findings(report: Report, width: int, say: Speaker) -> Iterator[Text]:
     main, side = [f for f in report.findings if f.main], [f for f in report.findings if not f.main]
     if main:
-        yield from heading(say("FINDINGS"), say("most to gain first"), width)
+        yield from heading(say("FINDINGS"), say("what to do first"), width)
     for i, finding in enumerate(main, 1):
         yield from [Text()] * (i > 1)
         yield from _finding(report, finding, i, width, say)
@@ -238,6 +238,9 @@ def _finding(report: Report, finding: Finding, number: int, width: int, say: Spe
     yield from wrap(_stakes(report, finding, say), width, first="    ")
     for evidence in finding.evidence[:EVIDENCE_SHOWN]:
         yield from wrap(evidence.text, width, "dim", first="    · ")
+    if len(finding.evidence) > EVIDENCE_SHOWN:
+        more = say("{n} more in --markdown, --html and --json", n=len(finding.evidence) - EVIDENCE_SHOWN)
+        yield from wrap(more, width, "dim", first="    · ")
     fix = say(
         "{remedy} ({safety:said}). {text}", remedy=finding.fix.title, safety=finding.fix.safety, text=finding.fix.text
     )

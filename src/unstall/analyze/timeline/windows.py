@@ -113,7 +113,7 @@ def _extent(analysis: Analysis) -> Window | None:
 def _picked(steps: StepTable, findings: Sequence[Finding]) -> int:
     """Number of the step to look at: typical, if possible the one in which a finding shows, else the most typical."""
     frame = steps.frame.with_row_index("at")
-    for flags in (pl.col("typical"), ~pl.col("warmup"), pl.lit(value=True)):
+    for flags in (pl.col("typical"), pl.col("steady"), pl.lit(value=True)):
         good = frame.filter(flags)
         if good.height:
             break

@@ -48,6 +48,7 @@ TEXTS = {
     "{n} library range": "라이브러리 구간 {n}개",
     "{n} run": "실행 {n}번",
     "{n} more processes": "그 밖의 프로세스 {n}개",
+    "{n} more in --markdown, --html and --json": "--markdown, --html, --json에 {n}개 더 있음",
     "{n} more: --top 0 shows all": "{n}개 더 있음: --top 0으로 모두 표시",
     # the verdict
     "No repeating step in this capture: the tables are totals.": (
@@ -109,7 +110,7 @@ TEXTS = {
     "ms and % of a {step} step, split by what the host did": "{step} 스텝의 ms와 %, 호스트가 한 일로 나눔",
     # findings
     "FINDINGS": "발견 사항",
-    "most to gain first": "이득이 큰 순서",
+    "what to do first": "먼저 할 일부터",
     "SIDE NOTES": "참고 사항",
     "true, but nothing worth acting on is predicted": "사실이지만 손댈 만한 이득이 예측되지 않음",
     "costs {time} a step": "스텝마다 {time} 손실",
