@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unstall.analyze import analyze
-from unstall.diagnose import diagnose, frameworks, registry
+from unstall.diagnose import diagnose, frameworks
 from unstall.model import Finding
 from unstall.testing import TraceBuilder, ms, us
 
@@ -69,11 +69,3 @@ def test_jax_gets_jaxs_words_even_where_kernels_are_cublass() -> None:
 
 def test_pytorch_keeps_its_patches() -> None:
     assert finding(TORCH, "host-data-loading").fix.patch == "dataloader"
-
-
-def test_every_remedy_in_cupys_words_belongs_to_a_rule() -> None:
-    codes = {r.code for r in registry.rules()}
-    for code, told in frameworks.CUPY.items():
-        assert code in codes and set(told) == {"en", "ko"}
-        assert "{" not in "".join(told.values()), "no figures in these"
-        assert not registry.rule(code).texts("en").fix.cupy, "the rule says it itself"

@@ -91,7 +91,7 @@ def test_a_rule_is_named_in_no_other_file() -> None:
     """Else adding a rule would mean adding it there as well. What one names of another's own accord is not that: a
     rule what must come first (``Hit.needs``), a remedy what it mends, the merge of ranks whose finding it hands on."""
     codes, strayed = {r.code for r in RULES}, set()
-    free = {f"diagnose/{code.replace('-', '_')}.py" for code in codes} | {"ranks/merge.py", "diagnose/frameworks.py"}
+    free = {f"diagnose/{code.replace('-', '_')}.py" for code in codes} | {"ranks/merge.py"}
     for path in SOURCE.rglob("*.py"):
         part = path.relative_to(SOURCE)
         if part.parts[0] not in ("fix", "kernel") and part.as_posix() not in free:

@@ -14,7 +14,7 @@ import pytest
 
 import unstall
 from unstall import lang
-from unstall.diagnose import frameworks, ranking, registry
+from unstall.diagnose import ranking, registry
 from unstall.diagnose.registry import Rule
 from unstall.report import tables, words
 from unstall.report.html import texts as page
@@ -59,8 +59,6 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         english, korean = of_rule(rule, "en"), of_rule(rule, "ko")
         for place in english:
             yield f"{rule.code} {place}", english[place], korean.get(place, "")
-    for place, told in frameworks.CUPY.items():
-        yield f"CuPy {place}", told["en"], told.get("ko", "")
     for key, text in page.TEXTS["en"].items():
         yield f"page {key}", text, page.TEXTS["ko"].get(key, "")
     for english, korean in KOREAN.items():

@@ -14,11 +14,9 @@ from unstall.analyze import intervals
 from unstall.analyze.device import launched_at
 from unstall.analyze.intervals import NOTHING, Union
 from unstall.analyze.nesting import innermost_at
+from unstall.calls import VERSION
 from unstall.model import CallRow, CopyRow, KernelRow, MemsetRow, Profile, SampleRow, StepTable
 
-VERSION_SUFFIX = r"_v\d+$"
-"""``cudaLaunchKernel_v7000``, ``cudaGraphLaunch_v10000``: the version of the call's own interface. nsys strips four
-digits and leaves five; a reader has no use for either."""
 UNNAMED = "(unnamed)"
 PIECE = 1 << 19
 """Calls looked up at once: of millions, only sums are kept."""
@@ -90,7 +88,7 @@ def api_rows(profile: Profile, nested: pl.DataFrame | None = None) -> list[CallR
 def without_version(api: pl.DataFrame) -> pl.DataFrame:
     """API calls with plain names, worked out once a distinct name."""
     names = api.select(pl.col("name").unique())
-    plain = names["name"].cast(pl.String).str.replace(VERSION_SUFFIX, "").cast(pl.Categorical).alias("plain")
+    plain = names["name"].cast(pl.String).str.replace(VERSION, "").cast(pl.Categorical).alias("plain")
     column = api.select("name").join(names.hstack([plain]), on="name", how="left", maintain_order="left")["plain"]
     return api.select("start", "end", "thread").with_columns(column.alias("name"))
 

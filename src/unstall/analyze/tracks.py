@@ -6,7 +6,6 @@ only one track's rows are held besides the tables. What draws or exports events 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -16,10 +15,10 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.device import STREAM
 from unstall.analyze.lanes import lanes
+from unstall.calls import plain
 from unstall.model import Analysis, Profile, StepTable, Track
 
 PUSH_POP = "push_pop"
-_VERSION = re.compile(r"_v\d+$")
 BUSY = "GPU busy [%]"
 BUSY_POINTS, LEAST_BUSY_NS = 20_000, 10_000
 """Stretches over which the GPU's work is averaged, and the shortest: a few kernels long."""
@@ -89,7 +88,7 @@ def _host_frames(profile: Profile) -> Iterator[tuple[str, str, pl.DataFrame]]:
 
 def _kinds(kind: str, table: str, frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
     if table == "api":
-        yield kind, table, frame.with_columns(renamed(frame["name"], lambda n: _VERSION.sub("", n)), link="correlation")
+        yield kind, table, frame.with_columns(renamed(frame["name"], plain), link="correlation")
     elif table == "gil":
         yield kind, table, frame.rename({"state": "name"})
     elif table == "ranges":

@@ -46,6 +46,7 @@ from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "compute-bound"
+CATEGORY = "gpu_compute"
 TABLES = ("kernels",)
 STEPS = False
 SIDE = "device"
@@ -99,6 +100,9 @@ TEXTS = {
             cuda="Lower precision on tensor cores, fused elementwise kernels, fewer passes over memory; profile the "
             "top kernel "
             "with Nsight Compute.",
+            cupy="CUPY_TF32=1 or float16 for products, @cupy.fuse for chains of elementwise operations, "
+            "cupyx.optimizing for launch shapes, larger arrays if kernels are too small; `unstall kernel` "
+            "says why one kernel is slow.",
             safety="manual",
         ),
     )
@@ -302,6 +306,9 @@ TEXTS["ko"] = Texts(
         jax="bfloat16 행렬 곱, XLA가 융합하도록 스텝 전체에 jax.jit, 더 큰 배치, 더 많은 디바이스입니다.",
         cuda="텐서 코어에서 더 낮은 정밀도, 융합한 요소별 커널, 메모리를 지나는 횟수 줄이기입니다. 가장 큰 커널을 "
         "Nsight Compute로 프로파일링하십시오.",
+        cupy="행렬 곱은 CUPY_TF32=1이나 float16, 이어지는 요소별 연산은 @cupy.fuse, 실행 모양은 "
+        "cupyx.optimizing, 커널이 너무 작으면 더 큰 배열. 커널 하나가 느린 이유는 `unstall kernel`이 알려 "
+        "줍니다.",
     ),
     explain=KOREAN,
 )

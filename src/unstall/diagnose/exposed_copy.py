@@ -42,6 +42,7 @@ from unstall.diagnose.texts import Fix, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
 
 CODE = "exposed-copy"
+CATEGORY = "exposed_copy"
 TABLES = ("copies",)
 STEPS = False
 SIDE = "device"
@@ -72,6 +73,8 @@ TEXTS = {
             cuda="Put the copy on a second stream a step ahead, record an event behind it, and let the compute "
             "stream wait "
             "for the event before use. Two buffers in turn keep one from being overwritten.",
+            cupy="Copy on a stream of its own: with cupy.cuda.Stream(non_blocking=True) as side: x.set(host, "
+            "stream=side), and let the computing stream wait for side.record() only where it needs the data.",
         ),
         fixes={
             "link": Fix(
@@ -207,6 +210,8 @@ TEXTS["ko"] = Texts(
         jax="현재 스텝을 기다리기 전에 다음 배치에 jax.device_put을 호출하십시오.",
         cuda="한 스텝 앞선 복사를 두 번째 스트림에 두고, 그 뒤에 이벤트를 기록해 연산 스트림이 쓰기 전에 기다리게 "
         "하십시오. 버퍼 둘을 번갈아 쓰면 덮어쓰지 않습니다.",
+        cupy="별도 스트림에서 복사하십시오: with cupy.cuda.Stream(non_blocking=True) as side: x.set(host, "
+        "stream=side). 연산 스트림은 데이터가 필요한 곳에서만 side.record()를 기다리게 하십시오.",
     ),
     fixes={
         "link": Fix(

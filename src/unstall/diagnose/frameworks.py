@@ -44,34 +44,8 @@ def recognised(names: Iterable[str], process: str, *, works: bool = True) -> Fra
     return "cuda" if works and "python" not in process.lower() else "pytorch"
 
 
-def worded(fix: Fix, framework: Framework, code: str, language: str) -> Fix:
-    """A rule's remedy for a framework: patches, trials and PyTorch's own means in the title are for PyTorch alone.
-
-    Args:
-        fix: the rule's.
-        framework: see :func:`recognised`.
-        code: the rule.
-        language: of the words.
-    """
+def worded(fix: Fix, framework: Framework) -> Fix:
+    """A rule's remedy for a framework: patches, trials and PyTorch's own means in the title are for PyTorch alone."""
     if framework == "pytorch":
         return fix
-    cupy = fix.cupy or CUPY.get(code, {}).get(language, "")
-    return replace(fix, title=fix.elsewhere or fix.title, cupy=cupy, trial=None, patch=None)
-
-
-CUPY: dict[str, dict[str, str]] = {
-    "exposed-copy": {
-        "en": "Copy on a stream of its own: with cupy.cuda.Stream(non_blocking=True) as side: x.set(host, "
-        "stream=side), and let the computing stream wait for side.record() only where it needs the data.",
-        "ko": "별도 스트림에서 복사하십시오: with cupy.cuda.Stream(non_blocking=True) as side: x.set(host, "
-        "stream=side). 연산 스트림은 데이터가 필요한 곳에서만 side.record()를 기다리게 하십시오.",
-    },
-    "compute-bound": {
-        "en": "CUPY_TF32=1 or float16 for products, @cupy.fuse for chains of elementwise operations, "
-        "cupyx.optimizing for launch shapes, larger arrays if kernels are too small; `unstall kernel` says why one "
-        "kernel is slow.",
-        "ko": "행렬 곱은 CUPY_TF32=1이나 float16, 이어지는 요소별 연산은 @cupy.fuse, 실행 모양은 cupyx.optimizing, "
-        "커널이 너무 작으면 더 큰 배열. 커널 하나가 느린 이유는 `unstall kernel`이 알려 줍니다.",
-    },
-}
-"""Rule → language → the remedy in CuPy's terms, where the rule's own ``Fix.cupy`` does not have it."""
+    return replace(fix, title=fix.elsewhere or fix.title, trial=None, patch=None)

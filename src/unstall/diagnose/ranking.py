@@ -118,7 +118,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
 def _fix(rule: Rule, case: Case, hit: Hit, told: texts.Texts) -> texts.Fix:
     """The remedy that the hit names, in the words of the program's framework."""
     fix = told.fixes[hit.fix] if hit.fix else told.fix
-    return worded(fix, case.framework, rule.code, case.language)
+    return worded(fix, case.framework)
 
 
 def _predicted(case: Case, hit: Hit) -> Prediction | None:

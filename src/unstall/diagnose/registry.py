@@ -85,8 +85,7 @@ class Rule:
     @property
     def category(self) -> str:
         """The part of the breakdown that it speaks of."""
-        named = "gpu_compute" if self.last else self.code.replace("-", "_")
-        return str(getattr(self.module, "CATEGORY", named))
+        return str(getattr(self.module, "CATEGORY", self.code.replace("-", "_")))
 
     @property
     def once(self) -> bool:

@@ -15,6 +15,7 @@ import polars as pl
 from unstall.analyze import intervals
 from unstall.analyze.intervals import Union
 from unstall.analyze.timeline.windows import Sides, Window
+from unstall.calls import VERSION
 from unstall.model import Analysis, Evidence, Finding, pid_of
 
 MOST = 1_000
@@ -121,7 +122,7 @@ def _call(analysis: Analysis, process: int, window: Window, finding: Finding) ->
 
 
 def _named_calls(rows: pl.DataFrame, call: str) -> pl.DataFrame:
-    return rows.filter(pl.col("name").cast(pl.String).str.replace(r"_v\d+$", "") == call)
+    return rows.filter(pl.col("name").cast(pl.String).str.replace(VERSION, "") == call)
 
 
 def _range(analysis: Analysis, process: int, window: Window, finding: Finding) -> Place | None:

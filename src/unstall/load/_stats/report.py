@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from unstall import _version
+from unstall.calls import VERSION
 from unstall.load._stats.fold import folded, percent, summary
 from unstall.load._stats.frame import StatsTable
 from unstall.load._stats.ranges import Ranges, ranges
@@ -140,7 +141,7 @@ def _kernels(frames: dict[str, pl.DataFrame]) -> list[KernelRow] | None:
 
 def _calls(frame: pl.DataFrame | None) -> list[CallRow] | None:
     """Calls by name without version suffix, as everywhere."""
-    table = _summed(frame, pl.col("name").str.replace(r"_v\d+$", ""))
+    table = _summed(frame, pl.col("name").str.replace(VERSION, ""))
     return (
         None
         if table is None
