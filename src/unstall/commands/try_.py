@@ -45,6 +45,7 @@ def run(
     tell = teller(language)
     names, predicted, workers = _candidates(command, profile, only, everything, tell)
     tell(f"{len(names)} candidates: {', '.join(names)}")
+    tell(f"the program runs as it is and with each of them, in turns, a line a run; {budget:g} s in all")
     plan = Plan(list(command), names, predicted, budget=budget, steps=steps, workers=workers)
     outcome = attempt(plan, say=tell)
     _show(outcome, json, language)

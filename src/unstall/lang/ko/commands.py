@@ -142,6 +142,9 @@ HEARD = {
     ),
     # try
     "{n} candidates: {names}": "후보 {n}개: {names}",
+    "the program runs as it is and with each of them, in turns, a line a run; {n} s in all": (
+        "프로그램을 그대로, 그리고 후보마다 번갈아 실행하며 실행 한 번에 한 줄씩 알립니다. 모두 {n} s"
+    ),
     "no profile given: steps {n} to {n_last} are captured to find candidates": (
         "주어진 프로파일이 없습니다: 후보를 찾으려고 스텝 {n}~{n_last} 캡처"
     ),
