@@ -110,3 +110,42 @@ def test_without_a_gpu_nothing_is_pinned() -> None:
 def test_training_on_the_cpu_shares_its_cores_with_workers_that_compute() -> None:
     found = finding(computes, cores=2, gpu=False)
     assert found.predicted_step_ns == pytest.approx(ms(23), rel=0.05)  # between 44 / 2 and 4 + 40 / 2
+
+
+RECV = ("_PollLikeSelector.select (selectors.py)", "wait (connection.py)", "Connection._poll (connection.py)")
+OLD_TORCH = ("wait (threading.py)", "get (queue.py)", "_try_get_data (dataloader.py)", "__next__ (dataloader.py)")
+NSYS = (
+    ("select", "/lib/selectors.py"),
+    ("_recv", "/lib/multiprocessing/connection.py"),
+    ("<module>", "/home/train.py"),
+)
+DECODE = ("ImageFile.load (ImageFile.py)", "D.__getitem__ (train.py)", "_SingleProcessDataLoaderIter._next_data (d.py)")
+READ = ("read (connection.py)", "Store.get (redis.py)", "D.__getitem__ (train.py)")
+Stack = tuple[str | tuple[str, str], ...]
+
+
+def sampled(stack: Stack) -> Load:
+    """As the built-in collector shows it: no OS calls, the Python stack every few milliseconds."""
+
+    def load(t: TraceBuilder, start: int, end: int) -> None:
+        t.range("data_load", start, end)
+        for at in range(start + ms(2), end, ms(10)):
+            t.sample(at, stack)
+
+    return load
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+@pytest.mark.parametrize("stack", [RECV, OLD_TORCH, NSYS])
+def test_samples_tell_that_workers_load(stack: Stack, gpu: bool) -> None:
+    found = finding(sampled(stack), cores=8, gpu=gpu)
+    assert found.title == "Batches come late: loading does not keep up"
+    assert found.fix.workers is None and "Raise num_workers" in found.fix.text
+    assert "100 % of the samples there are in" in evidence(found) and "hide it" not in evidence(found)
+
+
+@pytest.mark.parametrize("stack", [DECODE, READ])
+def test_samples_tell_that_the_main_thread_loads(stack: Stack) -> None:
+    found = finding(sampled(stack), cores=8, gpu=False)
+    assert found.title == "The step waits while the main thread loads each batch"
+    assert "Pass num_workers" in found.fix.text

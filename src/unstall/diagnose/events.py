@@ -97,6 +97,22 @@ def _facts(rows: pl.DataFrame, table: str, profile: Profile) -> pl.DataFrame:
     return rows.hstack(facts)
 
 
+def under(rows: pl.DataFrame, frames: pl.DataFrame, pattern: str) -> tuple[float, str]:
+    """Share of samples with a Python stack that have a frame which matches, and the commonest such frame's symbol.
+
+    The pattern is held against ``function (file.py) path``: profilers name the file in the one, the other or both.
+    """
+    chains = rows.group_by("callchain").len()
+    text = (pl.col(c).cast(pl.String).fill_null("") for c in ("symbol", "module"))
+    known = frames.join(chains, on="callchain", how="inner").with_columns(at=pl.concat_str(text, separator=" "))
+    python = known.filter((pl.col("kind").cast(pl.String) == "python") | pl.col("at").str.contains(r"\.py\b"))
+    whole = int(python.unique("callchain")["len"].sum())
+    first = python.filter(pl.col("at").str.contains(pattern)).sort("depth").group_by("callchain").first()
+    by = first.group_by(pl.col("symbol").cast(pl.String)).agg(pl.col("len").sum())
+    by = by.sort("len", "symbol", descending=[True, False])
+    return (int(by["len"].sum()) / whole, str(by["symbol"][0])) if by.height else (0.0, "")
+
+
 def symbols(rows: pl.DataFrame, frames: pl.DataFrame, top: int) -> list[tuple[str, float]]:
     chains = rows.group_by("callchain").len()
     known = frames.join(chains, on="callchain", how="inner").with_columns(pl.col("symbol").cast(pl.String))

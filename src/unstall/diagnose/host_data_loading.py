@@ -65,8 +65,15 @@ QUEUE = re.compile(
     r"(?i)^(poll|ppoll|select|epoll_\w*wait|read|recv\w*|sem_\w*wait|pthread_cond_\w*wait|futex|connect|accept)"
 )
 """OS calls in which a main thread waits for worker processes: multiprocessing reads a pipe or waits on a semaphore."""
+CONSUMER = (
+    r"\b(_MultiProcessingDataLoaderIter\.|_try_get_data\b)|\b(_recv|_poll)\b.*\bconnection\.py"
+    r"|\bget\b.*\bqueues?\.py|\b(next|get|wait)\b.*\bpool\.py|\bresult\b.*\bfutures/_base\.py"
+)
+"""Python functions in which a main thread waits for loaders: PyTorch's iterator over worker processes, connections and
+queues of multiprocessing, queues of threads, pools and futures. (Before Python 3.11 no class stands before a name.)"""
 WAITED = 0.5
-"""Share of the loading time in such calls from which the main thread is said to wait for workers."""
+"""Share of the loading time in such calls, or of the samples there in such functions, from which it is said that the
+main thread waits for workers."""
 
 TEXTS = {
     "en": Texts(
@@ -83,6 +90,8 @@ TEXTS = {
             "host": "{range} takes {value:ms} of host time a step; {hidden:ms} of it is hidden behind the GPU",
             "queue": "{value:pct} of that time the main thread waits in {call}, as a consumer of a queue does",
             "waits": "{value:pct} of that time the main thread waits in {call}",
+            "consumer": "{value:pct} of the samples there are in {function}: the main thread waits for batches that "
+            "others load",
             "hot": "Samples there are mostly in {symbols}",
             "hides": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it",
             "assumed": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it, "
@@ -151,8 +160,7 @@ def check(case: Case) -> Iterator[Hit]:
         return
     loading = case.host_time["data_loading"]
     name = case.range_of(idle) if host.has_loading_names(case.host) else None
-    waited, call = case.waits_in(idle)
-    behind = "workers" if waited >= WAITED and QUEUE.search(call) else "cpu" if case.device is None else ""
+    behind = "workers" if _has_workers(case, idle) else "cpu" if case.device is None else ""
     change = Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case))
     rest, taken = case.predict(change), case.host_per_step(loading)
     advised = None if rest is None or behind == "workers" else workers.advise(case, rest, taken, loading)
@@ -170,6 +178,12 @@ def check(case: Case) -> Iterator[Hit]:
         facts={"workers": advised.count if advised else SOME},
         confidence="medium" if name is None or behind == "workers" else "high",
     )
+
+
+def _has_workers(case: Case, idle: Union) -> bool:
+    """Others load, the step's thread waits for them: by its OS calls, else by the Python functions it is in."""
+    waited, call = case.waits_in(idle)
+    return bool(waited >= WAITED and QUEUE.search(call)) or case.sampled_under(idle, CONSUMER)[0] >= WAITED
 
 
 def _paced(case: Case, rest: Prediction | None, advised: Workers | None) -> Iterator[Line]:
@@ -207,6 +221,9 @@ def _lines(case: Case, idle: Union, taken: float, name: str | None, behind: str)
         yield line("host", taken, "ns", "ranges", range=name, hidden=taken - cost)
     if call and waited >= 0.1:
         yield line("queue" if behind == "workers" else "waits", waited, "", "osrt", call=call)
+    waiting, function = case.sampled_under(idle, CONSUMER)
+    if behind == "workers" and waiting >= WAITED:
+        yield line("consumer", waiting, "", "samples", function=function)
     hot = case.hot(idle)
     if hot:
         yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
@@ -284,6 +301,8 @@ TEXTS["ko"] = Texts(
         "host": "{range} 구간은 호스트 시간을 스텝마다 {value:ms} 쓰고, 그중 {hidden:ms}는 GPU 작업에 가려집니다",
         "queue": "그 시간의 {value:pct} 동안 메인 스레드가 큐의 소비자처럼 {call}에서 기다립니다",
         "waits": "그 시간의 {value:pct} 동안 메인 스레드가 {call}에서 기다립니다",
+        "consumer": "그때 CPU 샘플의 {value:pct}가 {function}에 있습니다. 메인 스레드는 다른 쪽이 로딩하는 배치를 "
+        "기다립니다",
         "hot": "그때의 CPU 샘플은 대부분 다음 함수에 있습니다: {symbols}",
         "hides": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 워커 {value:n}개면 로딩이 가려집니다",
         "assumed": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 코어가 충분하다면(캡처에 코어 수가 "

@@ -14,7 +14,7 @@ import polars as pl
 
 from unstall.analyze import intervals, ranges
 from unstall.analyze.intervals import Union
-from unstall.diagnose.events import contains, symbols
+from unstall.diagnose.events import contains, symbols, under
 from unstall.diagnose.times import Times
 
 
@@ -82,9 +82,19 @@ class Places(Times):
 
         The innermost Python frame where the capture has Python frames, else the innermost symbol that has a name.
         """
-        samples, frames = self.profile.samples, self.profile.frames
-        if samples is None or frames is None or not samples.height or not len(when[0]):
-            return []
-        rows = samples.filter(pl.col("thread").is_in(threads or [self.host.thread]) & pl.col("callchain").is_not_null())
-        rows = rows.filter(pl.Series(contains(when, rows["time"].to_numpy()), dtype=pl.Boolean))
-        return symbols(rows, frames, top)
+        rows = self._sampled(when, threads or [self.host.thread])
+        return [] if rows is None or self.profile.frames is None else symbols(rows, self.profile.frames, top)
+
+    def sampled_under(self, when: Union, pattern: str) -> tuple[float, str]:
+        """Share of the step's thread's samples during ``when`` that are in or under a Python function whose symbol
+        matches, and the commonest of these functions; ``(0.0, "")`` without Python stacks."""
+        rows = self._sampled(when, [self.host.thread])
+        return (0.0, "") if rows is None or self.profile.frames is None else under(rows, self.profile.frames, pattern)
+
+    def _sampled(self, when: Union, threads: list[int]) -> pl.DataFrame | None:
+        """Samples with a stack; ``None`` where the capture has none to look at."""
+        samples = self.profile.samples
+        if samples is None or not samples.height or not len(when[0]):
+            return None
+        rows = samples.filter(pl.col("thread").is_in(threads) & pl.col("callchain").is_not_null())
+        return rows.filter(pl.Series(contains(when, rows["time"].to_numpy()), dtype=pl.Boolean))
