@@ -108,6 +108,9 @@ Rows are sorted by ``start`` (or ``time``). Columns unknown to the capture are n
 """
 
 DEVICE_TABLES = ("kernels", "copies", "memsets", "graphs")
+CUDA_TABLES = (*DEVICE_TABLES, "api", "syncs")
+CUDA_LOST = "cuda-lost"
+"""The loader's note that most CUDA events are missing: those of these tables that are absent were lost."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from unstall.diagnose import diagnose, explain, registry
 from unstall.diagnose import run as runs
 from unstall.diagnose.registry import Rule
 from unstall.errors import UsageError
+from unstall.load import load
 from unstall.model import Report
 from unstall.report.words import CATEGORIES
 from unstall.testing import TraceBuilder
@@ -190,6 +191,18 @@ def test_missing_tables_are_named_with_how_to_collect_them() -> None:
         assert rule.code in reasons or not rule.tables
     assert "--trace=python-gil" in reasons["gil-contention"]
     assert "--trace=cuda" in reasons["launch-bound"]
+
+
+def test_what_nsys_lost_is_not_checked_and_says_so(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.sync("stream", 0, 1000)
+    trace.diagnostic("Number of CUPTI events produced: 11314, CUPTI buffers: 50.")
+    trace.diagnostic("Error when processing events: Source ID=", severity=2, source="analysis")
+    report = diagnose(analyze(load(trace.write(tmp_path / "lost.sqlite"))))
+    reasons = {n.code: n.reason for n in report.not_checked}
+    for code in ("compute-bound", "fp32-matmul", "pageable-copy", "exposed-copy"):
+        assert "nsys lost most CUDA events" in reasons[code]
+    assert "--trace=osrt" in reasons["osrt"]
 
 
 def test_without_steps_nothing_is_predicted_and_step_rules_are_not_checked() -> None:

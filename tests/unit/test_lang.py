@@ -16,6 +16,7 @@ import unstall
 from unstall import lang
 from unstall.diagnose import ranking, registry
 from unstall.diagnose.registry import Rule
+from unstall.model import Meta, Profile
 from unstall.report import tables, words
 from unstall.report.html import texts as page
 
@@ -242,8 +243,9 @@ def test_heard_in_korean(sentence: str) -> None:
 def test_every_way_to_collect_is_translated() -> None:
     from unstall.analyze import collecting
 
-    reasons = [*registry.COLLECT.values(), *collecting.KINETO.values()]
-    reasons += [collecting.in_terms_of("kineto", table, text) for table, text in registry.COLLECT.items()]
+    kineto = Profile(meta=Meta(producer="kineto"))
+    reasons = [*registry.COLLECT.values(), *collecting.KINETO.values(), collecting.LOST]
+    reasons += [collecting.in_terms_of(kineto, table, text) for table, text in registry.COLLECT.items()]
     for reason in reasons:
         assert not re.search(r"collect with|needs |\bor\b|\bthe\b", KO.heard(reason)), KO.heard(reason)
 

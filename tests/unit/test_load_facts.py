@@ -200,6 +200,8 @@ def test_lost_cuda_events_are_said(tmp_path: Path, produced: int, error: bool, l
         t.diagnostic("Error when processing events: Source ID=", severity=2, source="analysis")
     profile = load(t.write(tmp_path / "run.sqlite"))
     assert ("cuda-lost" in {n.code for n in profile.notes}) is lost
+    assert (profile.copies is None) is lost, "none is a claim that a capture without its events cannot make"
+    assert profile.kernels is not None and profile.kernels.height == 1
 
 
 def test_cores_are_those_of_the_machine_or_those_that_our_collector_was_allowed(kernels_only: Path) -> None:

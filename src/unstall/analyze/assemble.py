@@ -256,9 +256,8 @@ def not_collected(profile: Profile) -> list[NotChecked]:
         "gil": "GIL waits: not traced; collect with `--trace=python-gil` (nsys 2023.4 or newer)",
         "samples": "CPU samples: none; collect with `--sample=process-tree` where the kernel allows it",
     }
-    producer = profile.meta.producer
     missing = ((t, text) for t, text in wanted.items() if profile.table(t) is None)
-    return [NotChecked(code=t, reason=in_terms_of(producer, t, text)) for t, text in missing]
+    return [NotChecked(code=t, reason=in_terms_of(profile, t, text)) for t, text in missing]
 
 
 NO_STEPS = (

@@ -1,10 +1,12 @@
 """How to collect what a capture lacks, in the terms of the profiler that made it.
 
-In: a table of the model and the capture's producer. Out: the way to have it next time. Rules and the report's sections
+In: a table of the model and the capture. Out: the way to have it next time. Rules and the report's sections
 say what it would tell; this says how to get it.
 """
 
 from __future__ import annotations
+
+from unstall.model import CUDA_LOST, CUDA_TABLES, Profile
 
 NSYS_ONLY = "PyTorch's profiler does not record them; `unstall run -- python train.py` does, with nsys"
 KINETO = {
@@ -33,7 +35,12 @@ BUILTIN = {
 OTHERS = {"kineto": KINETO, "unstall": BUILTIN}
 
 
-def in_terms_of(producer: str, table: str, reason: str) -> str:
-    """``reason`` (what is missing: how nsys collects it) with the way that the capture's own profiler offers."""
-    other = OTHERS.get(producer, {}).get(table)
+LOST = "nsys lost most CUDA events (see the warnings)"
+
+
+def in_terms_of(profile: Profile, table: str, reason: str) -> str:
+    """``reason`` (what is missing: how nsys collects it) with the way that the capture's own profiler offers; what was
+    collected and then lost, with that."""
+    lost = table in CUDA_TABLES and any(note.code == CUDA_LOST for note in profile.notes)
+    other = LOST if lost else OTHERS.get(profile.meta.producer, {}).get(table)
     return reason if other is None else reason.partition("collect with")[0] + other

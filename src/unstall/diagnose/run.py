@@ -85,7 +85,7 @@ class _Outcome:
         absent = next((t for t in rule.tables if self.profile.table(t) is None), None)
         if absent is None:
             return ""
-        return in_terms_of(self.profile.meta.producer, absent, COLLECT.get(absent, f"needs the table {absent}"))
+        return in_terms_of(self.profile, absent, COLLECT.get(absent, f"needs the table {absent}"))
 
     def skip(self, rule: Rule, reason: str, *, applies: bool = True) -> None:
         self._skipped.setdefault(rule.code, NotChecked(code=rule.code, reason=reason, applies=applies))
@@ -97,5 +97,5 @@ class _Outcome:
 
 def _unfit(rule: Rule, case: Case) -> str:
     if rule.gpu and case.device is None:
-        return in_terms_of(case.profile.meta.producer, "kernels", NO_GPU)
+        return in_terms_of(case.profile, "kernels", NO_GPU)
     return NO_STEPS if rule.steps and case.whole else ""

@@ -11,6 +11,7 @@ happened" only when the file shows that it was being watched, and "unknown" othe
 - NVTX was watched when ``NVTX_EVENTS`` is there or its injection reported that it started: ranges and marks are empty.
 - The OS runtime and the GIL likewise, by their own reports.
 - An export made with ``--lazy=false`` holds every table there is: there, an empty table is no evidence.
+- Where most of CUPTI's events were lost, a CUDA table without rows is absent: its rows may be among the lost.
 - Whatever ``UNSTALL_META.not_collected`` names is absent, whatever the rules above say.
 """
 
@@ -18,19 +19,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Collection, Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from unstall.errors import NotAProfile
 from unstall.load.database import Database
 from unstall.load.schema import NVTX, SOURCES
 from unstall.load.trust import LATEST_NS
-from unstall.model import DEVICE_TABLES, Meta, Warning_
+from unstall.model import CUDA_LOST, CUDA_TABLES, Meta, Warning_
+
+Frame = TypeVar("Frame", bound=Sized)
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_RANK")
 WITHOUT_EVENTS = frozenset({"diagnostics", "gpus", "processes", "threads", "frames", "overhead"})
-CUDA_TABLES = (*DEVICE_TABLES, "api", "syncs")
 TRACES = {"cuda": "cuda", "nvtxevents": "nvtx", "osruntime": "osrt", "cudnn": "cudnn", "cublas": "cublas"}
 # trace → our tables, and how the diagnostics say that it ran
 WATCHED: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -174,7 +177,13 @@ def _lost_cuda(facts: Facts, kept: int) -> list[Warning_]:
         "processing them. What the GPU did is mostly not here. Profile again; with another release of nsys, or without "
         "NVTX (--trace=cuda,osrt), it may stay (neither has been tried)."
     )
-    return [Warning_(code="cuda-lost", text=text)]
+    return [Warning_(code=CUDA_LOST, text=text)]
+
+
+def without_lost(tables: Mapping[str, Frame], notes: Collection[Warning_]) -> dict[str, Frame]:
+    """The tables less those of CUDA that are empty because their events were lost: that is unknown, not none."""
+    lost = any(note.code == CUDA_LOST for note in notes)
+    return {t: frame for t, frame in tables.items() if len(frame) or not (lost and t in CUDA_TABLES)}
 
 
 def _old(version: str) -> bool:

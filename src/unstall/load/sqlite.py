@@ -18,7 +18,7 @@ import polars as pl
 from unstall.errors import ProfileUnreadable
 from unstall.load import nvtx
 from unstall.load.database import MAGIC, Database, text_of
-from unstall.load.facts import lost_nvtx, meta_of, nothing_in, read_facts, watched
+from unstall.load.facts import lost_nvtx, meta_of, nothing_in, read_facts, watched, without_lost
 from unstall.load.names import Names
 from unstall.load.schema import CODES, SOURCES, SYNC_CALLS, Source
 from unstall.load.tables import NAME, empty, merge, share_categories, tidy, time_column
@@ -63,7 +63,7 @@ def read(path: Path) -> Profile:
     db.check_unchanged()
     counts = [len(tables[t]) if t in tables else None for t in ("ranges", "marks")]
     notes = (*said, *warnings_of(doubts), *lost_nvtx(facts, *counts), *nothing_in(facts, tables))
-    frames: dict[str, Any] = dict(tables)
+    frames: dict[str, Any] = without_lost(tables, notes)
     return Profile(meta=meta_of(path, db, facts, *_extent(tables)), notes=notes, **frames)
 
 

@@ -30,6 +30,7 @@ HEARD = {
     "needs OS runtime calls": "OS 런타임 호출이 필요합니다",
     "needs GIL waits": "GIL 대기가 필요합니다",
     "needs CPU samples": "CPU 샘플이 필요합니다",
+    "nsys lost most CUDA events (see the warnings)": "nsys가 CUDA 이벤트를 대부분 잃었습니다(경고를 보십시오)",
     "needs the table {table}": "{table} 표가 필요합니다",
     "collect with `--trace=cuda` on a machine with a GPU": "GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오",
     "collect with `--trace=cuda`": "`--trace=cuda`로 수집하십시오",
