@@ -79,6 +79,9 @@ def test_short_names_say_what_the_kernel_does() -> None:
         "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>, std::array<char *>>"
     )
     assert kernels.short(add) == "vectorized_elementwise_kernel (CUDAFunctor_add)"
+    inside = "PyTorchMemEffAttention::AttentionBackwardKernel<cutlass::arch::Sm80, float, (bool)1>::Params"
+    name = "fmha_cutlassB_f32_aligned_128x64_k128_sm80"
+    assert kernels.short(f"{name}({inside})") == name, "a template of somebody else's is no wrapper of CUTLASS"
     assert kernels.short(FP32[0]) == "cutlass_80_simt_sgemm_256x128_8x4_nt_align1"
     assert len(kernels.short("x" * 500)) == 60
 

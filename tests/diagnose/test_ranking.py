@@ -50,6 +50,27 @@ def loading(t: TraceBuilder, i: int, at: int) -> None:
     work(t, at + ms(20), ms(5))
 
 
+def test_a_busy_gpu_that_the_host_still_holds_back_is_no_verdict_of_compute() -> None:
+    def body(loads: float) -> Callable[[TraceBuilder, int, int], None]:
+        def fill(t: TraceBuilder, i: int, at: int) -> None:
+            t.range("data_load", at, at + ms(loads))
+            work(t, at + ms(loads), ms(25 - loads) - us(50))
+
+        return fill
+
+    report = report_of(steps(8, lambda i: ms(25), body(1.9)))  # 92 % busy
+    assert codes(report)[0] == "host-data-loading" and "compute-bound" not in codes(report)
+    assert "compute-bound" in codes(report_of(steps(8, lambda i: ms(25), body(1))))
+
+
+def test_kernels_are_shares_of_the_step() -> None:
+    def body(t: TraceBuilder, i: int, at: int) -> None:
+        work(t, at + ms(0.3), ms(9.6))
+
+    found = find(report_of(steps(8, lambda i: ms(10), body)), "compute-bound")
+    assert any("9.60 ms a step (96 %)" in e.text for e in found.evidence), [e.text for e in found.evidence]
+
+
 def test_prediction_leaves_what_is_left() -> None:
     found = find(report_of(steps(8, lambda i: ms(25.1), loading)), "host-data-loading")
     assert found.predicted_step_ns is not None and found.predicted_speedup is not None

@@ -2,7 +2,7 @@
 
 ## What it detects
 
-A GPU that computes for at least 90 % of the step, or a step in which nothing on the host would gain 5 %. It is the
+A GPU that computes for most of the step, and nothing on the host that would gain 5 %. It is the
 verdict when nothing is wrong, and names the kernels in which the time goes.
 
 ## Why it matters
@@ -22,9 +22,9 @@ Nothing is proposed that changes the program by itself.
 
 ## Thresholds
 
-90 % busy, counting pauses between queued operations, which no host change closes; or 50 % and a best predicted gain
-below 5 % with the host's side captured,
-about what repeats of one training run differ by. Without steps, at least three kernels that take 1 % of the capture.
+90 % busy, counting pauses between queued operations, which no host change closes; 50 % where the host's side was
+captured. And a best predicted gain on the host below 5 %, about what repeats of one training run differ by. Without
+steps, at least three kernels that take 1 % of the capture.
 Memory or arithmetic: matrix products, convolutions and fused
 attention do hundreds of operations a byte and are limited by arithmetic if large; elementwise kernels, reductions,
 norms, softmax and optimizers do a few, and are limited by memory. For PyTorch's vectorised elementwise kernels the
@@ -117,8 +117,8 @@ def check(case: Case) -> Iterator[Hit]:
         return
     elsewhere = share["exposed_copy"] + share["exposed_communication"]
     checked = not case.whole and case.replay is not None and share["unknown"] < GAIN
-    fits = checked and case.best_host_gain < GAIN and compute + latency >= MOSTLY
-    if elsewhere > ELSEWHERE or not (compute + latency >= BUSY or fits):
+    enough = compute + latency >= (MOSTLY if checked else BUSY)
+    if elsewhere > ELSEWHERE or case.best_host_gain >= GAIN or not enough:
         return
     rows = case.kernel_times()
     yield Hit(
@@ -149,12 +149,12 @@ def _lines(case: Case, rows: pl.DataFrame, compute: float, latency: float) -> It
     spent = float(case.ops["dur"].sum()) / case.count or 1.0
     for row in rows.head(TOP).iter_rows(named=True):
         if row["ns"] >= 0.02 * spent:
-            yield line("kernel", row["ns"], "ns", "kernels", kernel=kernels.short(row["name"]), share=row["ns"] / spent,
-                       count=row["count"], limit=limit(case, row))  # fmt: skip
+            yield line("kernel", row["ns"], "ns", "kernels", kernel=kernels.short(row["name"]),
+                       share=case.share(row["ns"]), count=row["count"], limit=limit(case, row))  # fmt: skip
     rest = rows[TOP:]
     if rest.height:
         others = float(rest["ns"].sum())
-        yield line("others", others, "ns", "kernels", share=others / spent, count=rest["count"].sum())
+        yield line("others", others, "ns", "kernels", share=case.share(others), count=rest["count"].sum())
     graphs = case.ops.filter(pl.col("kind") == "graph")
     if graphs.height:
         yield line("graphs", float(graphs["dur"].sum()) / case.count, "ns", "graphs")
@@ -249,7 +249,7 @@ KOREAN = """
 
 ## 탐지 대상
 
-스텝의 90 % 이상을 연산하는 GPU, 또는 호스트에서 무엇을 고쳐도 5 %를 얻지 못하는 스텝입니다. 이상이 없을 때의
+스텝의 대부분을 연산하는 GPU, 그리고 호스트에서 무엇을 고쳐도 5 %를 얻지 못하는 스텝입니다. 이상이 없을 때의
 판정이며, 시간이 드는 커널들을 알려 줍니다.
 
 ## 중요한 이유
@@ -269,8 +269,8 @@ KOREAN = """
 
 ## 판정 기준
 
-큐에 쌓인 작업 사이의, 호스트를 고쳐도 없어지지 않는 틈까지 세어 90 % 이상 바쁘거나, 50 % 이상 바쁘고 호스트 쪽을
-캡처했으며 예측된 최대 이득이 5 % 미만이어야 합니다. 5 %는 같은 학습을 되풀이해도 나는 차이 정도입니다. 스텝이
+큐에 쌓인 작업 사이의, 호스트를 고쳐도 없어지지 않는 틈까지 세어 90 % 이상, 호스트 쪽을 캡처했다면 50 % 이상 바쁘고,
+호스트에서 예측된 최대 이득이 5 % 미만이어야 합니다. 5 %는 같은 학습을 되풀이해도 나는 차이 정도입니다. 스텝이
 없으면 캡처의 1 %를 차지하는 커널이 셋 이상이어야 합니다. 메모리가 한계인지 산술이 한계인지: 행렬 곱, 합성곱, 융합
 어텐션은 바이트당 연산이 수백 번이어서 크면 산술이 한계이고, 요소별 커널, 축약, 정규화, softmax, 옵티마이저는 몇
 번뿐이어서 메모리가 한계입니다. PyTorch의 벡터화된 요소별 커널은 실행 설정에서 바이트를 알 수 있습니다: 블록 × 요소

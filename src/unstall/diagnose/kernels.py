@@ -107,8 +107,8 @@ def is_fp32(name: str) -> bool:
 
 def short(name: str, width: int = 60) -> str:
     """A name that fits a sentence: the function's own name, and for CUTLASS's ``Kernel2<…>`` what is inside."""
-    inner = re.search(r"Kernel2?<([\w:]+)", name)
-    if inner and "cutlass" in name:
+    inner = re.search(r"\bcutlass::Kernel2?<([\w:]+)", name)  # attention's ``AttentionKernel<float, …>`` is no wrapper
+    if inner:
         return inner.group(1)[:width]
     plain = re.sub(r"<unnamed>::|\(anonymous namespace\)::|^void ", "", name)
     functor = re.search(
