@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from unstall.analyze import analyze
@@ -69,6 +70,23 @@ def test_kernels_are_shares_of_the_step() -> None:
 
     found = find(report_of(steps(8, lambda i: ms(10), body)), "compute-bound")
     assert any("9.60 ms a step (96 %)" in e.text for e in found.evidence), [e.text for e in found.evidence]
+
+
+def test_who_holds_the_lock_is_told_of_all_steady_steps() -> None:
+    """Not of the typical half alone, in which it may by chance be one of several equal threads."""
+    at, t = 0, TraceBuilder()
+    for i in range(16):
+        each = us(300 + i)
+        t.range(f"step_{i}", at, at + 20 * each)
+        for k in range(20):
+            start = at + k * each
+            t.gil("waiting", start, start + each - us(20))
+            t.gil("holding", start, start + each - us(20), tid=77 if 4 <= i < 12 else 78)
+            t.launch(ADD, start + each - us(15), us(5), kernel_dur=us(20))
+        at += 20 * each
+    holders = next(e.text for e in find(diagnose(analyze(t.profile())), "gil-contention").evidence if "held by" in e.text)
+    shares = [int(n) for n in re.findall(r"\((\d+) %\)", holders)]
+    assert len(shares) == 2 and min(shares) > 40, holders
 
 
 def test_prediction_leaves_what_is_left() -> None:

@@ -67,6 +67,12 @@ def test_no_step_is_shorter_than_its_loading_over_the_workers() -> None:
     assert "would hide it; 16, the most that are advised, bring the step to 25.0 ms" in evidence(found)
 
 
+def test_fewer_workers_than_asked_for_hide_it_where_the_step_is_none_the_longer() -> None:
+    found = finding(waits, cores=64, loading=ms(60))  # 19 with the spare ones; 60 / 16 is less than the other 4 ms
+    assert found.fix.workers == 16
+    assert "16 workers hide it" in evidence(found) and "would hide it" not in evidence(found)
+
+
 def test_loading_that_computes_is_bounded_by_the_cores() -> None:
     found = finding(computes, cores=2)
     assert found.fix.workers == 2

@@ -116,6 +116,9 @@ def test_a_capture_without_steps_claims_nothing_of_them(profile_path: ProfilePat
     first = report.findings[0]
     assert (first.code, first.confidence, first.predicted_step_ns) == ("exposed-copy", "low", None)
     assert all(f.predicted_step_ns is None for f in report.findings)
+    told = [e.text for e in first.evidence]
+    assert "These are the figures of pid 111; the same in other processes: pid 112" in told
+    assert any(t.startswith("Such copies in all: 223, 25.5 GB together") for t in told)
     assert "straggler-rank" in {n.code for n in report.not_checked}
 
 

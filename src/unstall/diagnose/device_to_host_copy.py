@@ -55,7 +55,7 @@ TEXTS = {
         says={
             "idle": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies, idles or has run dry because of "
             "copies to the host",
-            "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}, into {memory} memory",
+            "moved": "Such copies a step: {count:n}, {value:bytes} together, at {rate:rate}, into {memory} memory",
             "seldom": "They happen in {value:pct} of the steady steps, and add {cost:ms} to a step on average",
         },
         fix=Fix(
@@ -177,7 +177,7 @@ TEXTS["ko"] = Texts(
     says={
         "idle": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안, 호스트로 가는 복사 때문에 GPU가 복사만 하거나 유휴 "
         "상태이거나 일감이 떨어져 있습니다",
-        "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}, 대상은 {memory} "
+        "moved": "이런 복사는 스텝마다 {count:n}번, 합계 {value:bytes}이고 속도는 {rate:rate}, 대상은 {memory} "
         "메모리입니다",
         "seldom": "정상 상태 스텝의 {value:pct}에서 일어나고, 평균하면 스텝마다 {cost:ms}가 더해집니다",
     },

@@ -57,7 +57,7 @@ TEXTS = {
         titles={"link": "Copies limit: they take longer than everything else"},
         says={
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU only copies",
-            "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
+            "moved": "Such copies a step: {count:n}, {value:bytes} together, at {rate:rate}",
             "unsized": "Such copies a step: {value:n}, of a size that the capture does not tell",
             "untold": "The capture does not tell from which host memory {value:pct} of them are: pin it first",
             "stream": "{value:pct} of them are in the stream that computes",
@@ -196,7 +196,7 @@ TEXTS["ko"] = Texts(
     },
     says={
         "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 복사만 합니다",
-        "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
+        "moved": "이런 복사는 스텝마다 {count:n}번, 합계 {value:bytes}이고 속도는 {rate:rate}입니다",
         "unsized": "이런 복사는 스텝마다 {value:n}번이고, 크기는 캡처에 없습니다",
         "untold": "그중 {value:pct}는 어떤 호스트 메모리에서 오는지 캡처에 없습니다. 먼저 페이지를 고정하십시오",
         "stream": "그중 {value:pct}는 연산하는 스트림에 있습니다",

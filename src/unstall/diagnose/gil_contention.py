@@ -104,14 +104,14 @@ def _waits(case: Case) -> Union:
 
 def _lines(case: Case, when: Union, cost: float) -> Iterator[Line]:
     yield line("idle", cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost))
-    holders = _holders(case, when)
+    waits = _waits(case)
+    holders = _holders(case, waits)
     if holders:
         names = ", ".join(f"{_name(case, t)} ({100 * s:.0f} %)" for t, s in holders[:4])
         yield line("holders", holders[0][1], "", "gil", names=names)
-        hot = case.hot(when, [t for t, _ in holders])
+        hot = case.hot(waits, [t for t, _ in holders])
         if hot:
             yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
-    waits = _waits(case)
     if len(waits[0]):
         mean = intervals.total(waits) / len(waits[0])
         yield line("waits", len(waits[0]) / case.count, "waits", "gil", mean=mean)
@@ -121,7 +121,10 @@ def _lines(case: Case, when: Union, cost: float) -> Iterator[Line]:
 
 
 def _holders(case: Case, when: Union) -> list[tuple[int, float]]:
-    """Other threads that hold the lock during ``when``, with their share of it."""
+    """Other threads that hold the lock during ``when``, with their share of it.
+
+    The waits of all steady steps: in the typical half of them, chance decides which of several equal threads has it.
+    """
     rows = _rows(case, "holding").filter(~pl.col("thread").is_in(_feeders(case)))
     spent = rows.select("thread", ns=pl.Series(intervals.covered(when, rows["start"], rows["end"])))
     by = spent.group_by("thread").agg(pl.col("ns").sum()).filter(pl.col("ns") > 0)

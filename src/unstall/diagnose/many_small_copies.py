@@ -53,7 +53,7 @@ TEXTS = {
         title="{count:n} small copies a step, where one would do",
         says={
             "idle": "{value:ms} of a {step:ms} step ({share:pct}) the GPU waits for small copies to be made and issued",
-            "many": "Host-to-device copies of up to 64 kB: {value:n} a step, {bytes:bytes} in all",
+            "many": "Host-to-device copies of up to 64 kB: {value:n} a step, {bytes:bytes} together",
             "host": "Each takes the host {value:us}, its preparation included",
         },
         fix=Fix(
@@ -167,7 +167,7 @@ TEXTS["ko"] = Texts(
     title="한 번이면 될 작은 복사를 스텝마다 {count:n}번 합니다",
     says={
         "idle": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 작은 복사의 준비와 호출을 기다립니다",
-        "many": "64 kB 이하의 호스트→디바이스 복사: 스텝마다 {value:n}번, 모두 {bytes:bytes}",
+        "many": "64 kB 이하의 호스트→디바이스 복사: 스텝마다 {value:n}번, 합계 {bytes:bytes}",
         "host": "준비를 포함해 복사 한 번에 호스트 시간이 {value:us} 듭니다",
     },
     fix=Fix(

@@ -54,7 +54,7 @@ TEXTS = {
         title="Copies from pageable memory hold up the step",
         says={
             "exposed": "{value:ms} of a {step:ms} step ({share:pct}) the GPU waits for copies from pageable memory",
-            "moved": "Such copies a step: {count:n}, {value:bytes} in all, at {rate:rate}",
+            "moved": "Such copies a step: {count:n}, {value:bytes} together, at {rate:rate}",
             "unsized": "Such copies a step: {value:n}, of a size that the capture does not tell",
             "seen": "Pinned copies in this capture run at {value:rate}",
             "link": "A pinned copy to {gpu} usually reaches about {value:rate}",
@@ -175,7 +175,7 @@ TEXTS["ko"] = Texts(
     title="페이지 가능 메모리에서 하는 복사가 스텝을 붙잡습니다",
     says={
         "exposed": "{step:ms} 스텝 중 {value:ms}({share:pct}) 동안 GPU가 페이지 가능 메모리에서 오는 복사를 기다립니다",
-        "moved": "이런 복사는 스텝마다 {count:n}번, 모두 {value:bytes}이고 속도는 {rate:rate}입니다",
+        "moved": "이런 복사는 스텝마다 {count:n}번, 합계 {value:bytes}이고 속도는 {rate:rate}입니다",
         "unsized": "이런 복사는 스텝마다 {value:n}번이고, 크기는 캡처에 없습니다",
         "seen": "이 캡처의 페이지 고정 복사는 {value:rate}로 진행됩니다",
         "link": "{gpu} 장치로 가는 페이지 고정 복사는 보통 약 {value:rate}까지 나옵니다",

@@ -195,7 +195,9 @@ def _merged(rows: Iterable[Ranked], language: str) -> list[Ranked]:
         others = sorted({r.finding.where.process for r in group if r.finding.where.process is not None})
         others = [p for p in others if p != best.finding.where.process]
         if others:
-            text = speaker(language)("The same in other processes: pid {pids}", pids=", ".join(map(str, others)))
+            said = "These are the figures of pid {pid}; the same in other processes: pid {pids}"
+            pids = ", ".join(map(str, others))
+            text = speaker(language)(said, pid=best.finding.where.process, pids=pids)
             best.finding.where.others = others
             best.finding.evidence.insert(1, Evidence(text=text, value=len(others), source="findings"))
         out.append(best)

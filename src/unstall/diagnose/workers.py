@@ -59,8 +59,8 @@ class Workers:
 
     @property
     def short(self) -> bool:
-        """Fewer than it would take, or their CPU work holds the step back."""
-        return bool(self.limit) or self.predicted.step_ns > SEEN * self.rest_ns
+        """Whether the step with them is seen to be longer than the one without loading, whatever keeps them few."""
+        return self.predicted.step_ns > SEEN * self.rest_ns
 
 
 def advise(case: Case, rest: Prediction, loading_ns: float, when: Union) -> Workers:

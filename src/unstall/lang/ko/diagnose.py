@@ -12,7 +12,9 @@ TEXTS = {
     "communication limits": "통신이 한계",
     "launch overhead limits": "실행 오버헤드가 한계",
     "data loading limits": "데이터 로딩이 한계",
-    "The same in other processes: pid {pids}": "다른 프로세스에서도 같음: pid {pids}",
+    "These are the figures of pid {pid}; the same in other processes: pid {pids}": (
+        "pid {pid}의 수치이며, 다른 프로세스에서도 같음: pid {pids}"
+    ),
     # an explanation
     "How to fix": "해결 방법",
     "How safe": "안전성",
