@@ -10,8 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from unstall.collect import meta
+from unstall.lang import speaker
 from unstall.load import load
 from unstall.model import Profile
+from unstall.pipeline import report_of
 from unstall.testing import TraceBuilder, ms
 
 CUDA = {"kernels", "copies", "memsets", "graphs", "api", "syncs"}
@@ -174,6 +177,29 @@ def test_lost_ranges_are_recognised_without_a_diagnostic(tmp_path: Path) -> None
     t = TraceBuilder(version="2026.2")
     t.osrt("read", 0, ms(1))
     assert changed(t.write(tmp_path / "newer.sqlite"), domain_end).notes == ()
+
+
+def test_our_collector_is_no_old_nsys(tmp_path: Path) -> None:
+    """Its version, 0.1, is no release of nsys that loses ranges."""
+    t = TraceBuilder(version="2022.4")
+    t.meta(producer="unstall", producer_version="0.1.0")
+    t.osrt("read", 0, ms(1))
+    domain_end = "INSERT INTO NVTX_EVENTS(start, eventType, domainId) VALUES (5, 76, 0)"
+    version = "UPDATE EXPORT_META_DATA SET value = '0.1.0' WHERE name = 'EXPORT_PRODUCT_VERSION'"
+    assert changed(t.write(tmp_path / "ours.sqlite"), domain_end, version).notes == ()
+
+
+@pytest.mark.parametrize(("facts", "command"), [({}, "`unstall run --auto`"), ({"cell": "one"}, "`%%unstall --auto`")])
+def test_a_cell_is_told_the_command_of_a_cell(facts: dict[str, str], command: str, tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.meta(producer="unstall")
+    t.launch("gemm", at=ms(1))
+    path = t.write(tmp_path / "run.sqlite")
+    meta.write(path, facts)
+    report = report_of(path, cache=False)
+    (said,) = [w.text for w in report.warnings if w.code == "no-steps"]
+    assert command in said and command in speaker("ko").heard(said)
+    assert not any("unstall run --auto" in n.reason for n in report.not_checked) or not facts
 
 
 @pytest.mark.parametrize("stated", ["9" * 400, str(2**63 - 1), "-5", "soon"])

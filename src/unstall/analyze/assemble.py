@@ -14,7 +14,7 @@ import polars as pl
 
 from unstall.analyze import intervals, metrics, project, ranges, summary
 from unstall.analyze.breakdown import breakdown
-from unstall.analyze.collecting import in_terms_of
+from unstall.analyze.collecting import in_place_of, in_terms_of
 from unstall.analyze.device import device_ops, devices_of, known
 from unstall.analyze.focus import View, focus
 from unstall.analyze.intervals import Ints
@@ -275,7 +275,8 @@ def _warnings(
 ) -> list[Warning_]:
     out = [] if nested is None else list(ranges.warnings(nested))
     if not steps:
-        out.append(Warning_(code="no-steps", text=NO_STEPS_AUTO if "auto" in profile.meta.options else NO_STEPS))
+        text = NO_STEPS_AUTO if "auto" in profile.meta.options else NO_STEPS
+        out.append(Warning_(code="no-steps", text=in_place_of(profile, text)))
     shared = _shared_devices(ops)
     if shared:
         out.append(Warning_(code="shared-gpu", text=shared))

@@ -35,6 +35,7 @@ BUILTIN = {
 OTHERS = {"kineto": KINETO, "unstall": BUILTIN}
 
 
+IN_CELL = ("`unstall run --auto`", "`%%unstall --auto`")  # a notebook's cell has a command of its own
 LOST = "nsys lost most CUDA events (see the warnings)"
 
 
@@ -43,4 +44,9 @@ def in_terms_of(profile: Profile, table: str, reason: str) -> str:
     collected and then lost, with that."""
     lost = table in CUDA_TABLES and any(note.code == CUDA_LOST for note in profile.notes)
     other = LOST if lost else OTHERS.get(profile.meta.producer, {}).get(table)
-    return reason if other is None else reason.partition("collect with")[0] + other
+    return in_place_of(profile, reason if other is None else reason.partition("collect with")[0] + other)
+
+
+def in_place_of(profile: Profile, text: str) -> str:
+    """``text`` with the commands that there are where the capture was made."""
+    return text.replace(*IN_CELL) if "cell" in profile.meta.options else text

@@ -130,7 +130,7 @@ def meta_of(path: Path, db: Database, facts: Facts, first: int, last: int) -> Me
 
 def lost_nvtx(facts: Facts, ranges: int | None, marks: int | None) -> list[Warning_]:
     """The program was annotated and nothing came of it: the commonest silent failure of NVTX under an old nsys."""
-    if ranges or marks:
+    if ranges or marks or facts.ours.get("producer", "nsys") != "nsys":
         return []
     version = facts.export.get("EXPORT_PRODUCT_VERSION", "")
     nsys = f"nsys {version}" if version else "this nsys"
@@ -204,7 +204,7 @@ def _span(db: Database, facts: Facts, first: int, last: int) -> tuple[int, int]:
 def _options(facts: Facts) -> dict[str, str]:
     asked = [TRACES[v.lower()] for n, v in facts.capture if n == "CAPTURE_EVENT_TYPE" and v.lower() in TRACES]
     options = {"trace": ",".join(dict.fromkeys(asked))} if asked else {}
-    options |= {"auto": facts.ours["auto"]} if "auto" in facts.ours else {}
+    options |= {name: facts.ours[name] for name in ("auto", "cell") if name in facts.ours}
     for name, value in facts.capture:
         if name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE"):
             options["cuda_graph_trace"] = value.lower()

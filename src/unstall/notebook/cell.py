@@ -50,6 +50,8 @@ def collect(run: Callable[[], Any], asked: Asked, name: str) -> Seen:
     Raises:
         UsageError: the capture cannot be kept where it was asked for; the cell has not run.
     """
+    from unstall.collect import meta
+
     save = _place(asked.save)
     session = Session.of_this_process()
     with tempfile.TemporaryDirectory(prefix="unstall-cell-") as folder:
@@ -57,6 +59,8 @@ def collect(run: Callable[[], Any], asked: Asked, name: str) -> Seen:
         path = Path(folder) / f"{name}.sqlite"
         with session.capture(path, asked, captured) if session else _recorded(path, asked, captured):
             result = run()
+        if captured.path is not None:
+            meta.write(captured.path, {"cell": name, **({"auto": "true"} if asked.auto else {})})
         report = _report(captured, asked)
         if report is not None:
             report.profile.path = str(save or name)  # the file itself is gone in a moment

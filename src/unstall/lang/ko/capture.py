@@ -67,8 +67,8 @@ HEARD = {
     "the built-in collector sees those of torch on a machine with a GPU, nsys all (see `unstall doctor`)": (
         "GPU가 있는 장비에서 내장 수집기는 torch의 것을, nsys는 모두를 봅니다(`unstall doctor` 참고)"
     ),
-    "annotate the program (unstall.annotate), or `unstall run --auto` for a script without ranges": (
-        "프로그램에 주석(unstall.annotate)을 다십시오. 구간이 없는 스크립트라면 `unstall run --auto`로 수집하십시오"
+    "annotate the program (unstall.annotate), or {command} for a script without ranges": (
+        "프로그램에 주석(unstall.annotate)을 다십시오. 구간이 없는 스크립트라면 {command} 명령으로 수집하십시오"
     ),
     "the program ended before the first sample was due": "첫 샘플을 얻기 전에 프로그램이 끝났습니다",
     # what is wrong with a capture
@@ -77,9 +77,9 @@ HEARD = {
     ),
     "capture fewer at once for the others": "나머지를 보려면 한 번에 더 적은 프로세스를 캡처하십시오",
     "No repeating step was found: totals cover the whole capture, warm-up included. Name the steps with --step "
-    "REGEX, or annotate them (unstall.step, or `unstall run --auto`).": (
+    "REGEX, or annotate them (unstall.step, or {command}).": (
         "되풀이되는 스텝을 찾지 못했습니다: 합계는 워밍업을 포함한 캡처 전체의 것입니다. --step REGEX로 스텝을 "
-        "지정하거나 주석(annotate)을 다십시오(unstall.step 또는 `unstall run --auto`)."
+        "지정하거나 주석(annotate)을 다십시오(unstall.step 또는 {command})."
     ),
     "No repeating step was found, although --auto was on: totals cover the whole capture, warm-up included. Write "
     "`with unstall.step(i):` in the loop, or name a range that comes once a step with --step REGEX.": (
