@@ -57,7 +57,12 @@ def test_enough_workers_leave_the_rest_of_the_step() -> None:
     found = finding(waits, cores=16)
     assert found.fix.workers == 13  # 40 / 4 and a quarter more
     assert found.predicted_step_ns == pytest.approx(ms(4), rel=0.1)
-    assert "num_workers=13" in found.fix.text and "13 workers hide it" in evidence(found)
+    assert "num_workers=13" in found.fix.text and "13 workers can hide it" in evidence(found)
+
+
+def test_one_worker_and_one_core_are_spoken_of_as_one() -> None:
+    assert ": 1 worker can hide it" in evidence(finding(waits, cores=16, loading=ms(1)))
+    assert "which 1 core can bring to" in (said := evidence(finding(computes, cores=1))) and "1 worker," in said
 
 
 def test_no_step_is_shorter_than_its_loading_over_the_workers() -> None:
@@ -70,7 +75,7 @@ def test_no_step_is_shorter_than_its_loading_over_the_workers() -> None:
 def test_fewer_workers_than_asked_for_hide_it_where_the_step_is_none_the_longer() -> None:
     found = finding(waits, cores=64, loading=ms(60))  # 19 with the spare ones; 60 / 16 is less than the other 4 ms
     assert found.fix.workers == 16
-    assert "16 workers hide it" in evidence(found) and "would hide it" not in evidence(found)
+    assert "16 workers can hide it" in evidence(found) and "would hide it" not in evidence(found)
 
 
 def test_loading_that_computes_is_bounded_by_the_cores() -> None:
@@ -78,7 +83,7 @@ def test_loading_that_computes_is_bounded_by_the_cores() -> None:
     assert found.fix.workers == 2
     assert found.predicted_step_ns == pytest.approx(ms(22), rel=0.02)  # 44 ms of CPU work on two cores
     assert found.predicted_low_ns is not None and found.predicted_low_ns > ms(15)
-    assert "100 % of it is CPU work, which 2 cores bring to 22.0 ms" in evidence(found)
+    assert "100 % of it is CPU work, which 2 cores can bring to 22.0 ms" in evidence(found)
 
 
 @pytest.mark.parametrize("load", [waits, sleeps])

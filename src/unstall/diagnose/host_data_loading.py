@@ -93,15 +93,15 @@ TEXTS = {
             "consumer": "{value:pct} of the samples there are in {function}: the main thread waits for batches that "
             "others load",
             "hot": "Samples there are mostly in {symbols}",
-            "hides": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it",
-            "assumed": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers hide it, "
-            "assuming that there are cores for them (the capture does not say)",
-            "short": "{loading:ms} of loading a step beside {rest:ms} of everything else: {needed:n} workers would "
+            "hides": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:workers} can hide it",
+            "assumed": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:workers} can hide it"
+            ", assuming that there are cores for them (the capture does not say)",
+            "short": "{loading:ms} of loading a step beside {rest:ms} of everything else: {needed:workers} would "
             "hide it; {value:n}, the most that are advised, bring the step to {step:ms}",
             "cores": "{loading:ms} of loading a step beside {rest:ms} of everything else: {busy:pct} of it is CPU "
-            "work, which {cores:n} cores bring to {step:ms} a step with {value:n} workers, and no further",
-            "unsure": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:n} workers on "
-            "{cores:n} cores; more of them help only if loading waits, which the capture does not tell",
+            "work, which {cores:cores} can bring to {step:ms} a step with {value:workers}, and no further",
+            "unsure": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:workers} on "
+            "{cores:cores}; more of them help only if loading waits, which the capture does not tell",
             "keep-up": "Batches would have to come {value:times} as fast to hide behind the rest of the step "
             "({rest:ms})",
         },

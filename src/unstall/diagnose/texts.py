@@ -2,13 +2,14 @@
 
 In: a rule's ``TEXTS`` (language → :class:`Texts`) and its :class:`Line` s. Out: ``Evidence`` and ``FixText``. Templates
 are ``str.format`` with specs of the field: ``{x:ms}`` (from ns), ``{x:us}``, ``{x:pct}`` (from a fraction), ``{x:n}``,
-``{x:bytes}``, ``{x:rate}`` (bytes/s) and ``{x:times}``.
+``{x:bytes}``, ``{x:rate}`` (bytes/s) and ``{x:times}``; in English,
+``{x:workers}`` and ``{x:cores}`` are a count with its word.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -179,5 +180,10 @@ def _figures(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
+def _counted(what: str) -> Callable[[float], str]:
+    return lambda value: f"{_number(value)} {what if value == 1 else f'{what}s'}"
+
+
 _FORMATTER = _Formatter()
 _SPECS = {"ms": ms, "us": _us, "pct": _pct, "n": _number, "bytes": _bytes, "rate": _rate, "times": _times}
+_SPECS |= {"workers": _counted("worker"), "cores": _counted("core")}
