@@ -22,6 +22,13 @@ def test_explains_a_finding() -> None:
     assert "non_blocking=True" in done.stdout and "When it is a false alarm" in done.stdout
 
 
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("code", [r.code for r in registry.rules()])
+def test_no_two_remedies_have_the_same_heading(code: str, language: str) -> None:
+    headings = [line for line in registry.rule(code).explain(language).splitlines() if line.startswith("**")]
+    assert headings and len(set(headings)) == len(headings)
+
+
 def test_unknown_code_is_one_line_and_exit_code_2() -> None:
     done = cli("explain", "pagable-copy")
     assert done.returncode == 2

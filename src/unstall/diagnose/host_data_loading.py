@@ -124,6 +124,7 @@ TEXTS = {
         fixes={
             "cpu": Fix(
                 title="Load in worker processes and prefetch",
+                when="without a GPU",
                 pytorch="Pass num_workers={workers} and persistent_workers=True to the DataLoader. In one line, for "
                 "any iterable of batches: for batch in unstall.prefetch(loader) draws the next ones meanwhile.",
                 jax="Feed the step from grain or tf.data with .prefetch(2) and parallel map calls.",
@@ -332,6 +333,7 @@ TEXTS["ko"] = Texts(
     fixes={
         "cpu": Fix(
             title="워커 프로세스에서 로딩하고 프리페치하기",
+            when="GPU가 없을 때",
             pytorch="DataLoader에 num_workers={workers}, persistent_workers=True를 주십시오. 어떤 배치 이터러블이든 한 "
             "줄이면 됩니다. for batch in unstall.prefetch(loader)는 그동안 다음 배치들을 꺼냅니다.",
             jax="grain 또는 tf.data에서 .prefetch(2)와 병렬 map 호출로 스텝에 데이터를 공급하십시오.",

@@ -113,7 +113,8 @@ class Rule:
 def _remedies(told: texts.Texts, say: Speaker) -> str:
     parts = [f"## {say('How to fix')}"]
     for fix in (told.fix, *told.fixes.values()):
-        parts.append(f"**{_plain(fix.title)}** ({say('safety: {safety:said}', safety=fix.safety)})")
+        title = _plain(fix.title) + (f": {fix.when}" if fix.when else "")
+        parts.append(f"**{title}** ({say('safety: {safety:said}', safety=fix.safety)})")
         named = (("PyTorch", fix.pytorch), ("JAX", fix.jax), ("CuPy", fix.cupy), (say("CUDA C++ and others"), fix.cuda))
         parts += [f"- {name}: {_plain(text)}" for name, text in named if text]
     return "\n\n".join(parts)

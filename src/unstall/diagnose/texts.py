@@ -24,7 +24,8 @@ class Fix:
     """A remedy in the terms of a framework.
 
     ``jax`` and ``cuda`` fall back to ``pytorch`` when empty, ``cupy`` to ``cuda``; ``elsewhere`` is the title for all
-    but PyTorch, where ``title`` names PyTorch's own means.
+    but PyTorch, where ``title`` names PyTorch's own means. ``when`` tells in an explanation, which shows them all, what
+    a remedy is for where the rule has several.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Fix:
     cuda: str = ""
     cupy: str = ""
     elsewhere: str = ""
+    when: str = ""
     safety: Safety = "safe"
     trial: str | None = None
     patch: str | None = None
