@@ -521,6 +521,7 @@ class Finding(Record, kw_only=True):
     next_limit: str = ""  # what would limit next
     overlaps: list[str] = []  # codes whose cost is partly the same time
     main: bool = True  # false for side notes: no gain worth acting on is predicted
+    baseline_ns: int | None = None  # the step without the profiler, from which the speedup is predicted
 
 
 class StepFigure(Record, kw_only=True):

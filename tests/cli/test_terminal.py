@@ -17,6 +17,7 @@ from rich.console import Console
 
 from unstall.model import Evidence, NotChecked, ProfileFacts, Report, Warning_, Where
 from unstall.report import terminal
+from unstall.report.html import to_html
 from unstall.report.markdown import to_markdown
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -108,6 +109,17 @@ def test_names_cannot_reach_the_terminal(columns: str, monkeypatch: pytest.Monke
     assert "[bold]x" in out and ":smile:" in out, "markup and emoji codes are text"
     assert max(map(cell_len, out.splitlines())) <= int(columns)
     assert len(out.splitlines()) < 150, "a name of thousands of letters does not fill the screen"
+
+
+@pytest.mark.parametrize(("base", "said"), [(24_000_000, True), (25_200_000, False), (None, False)])
+def test_a_gain_from_another_step_than_the_one_shown_says_from_which(
+    base: int | None, *, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = samples.full_report(findings=[samples.a_finding(baseline_ns=base)])
+    told = "9.4× from 24.0 ms without the profiler"
+    assert (told in shown(report, monkeypatch, "160")) is said
+    assert (told in to_markdown(report)) is said
+    assert ("now 24.0 ms without the profiler" in to_html(report)) is said
 
 
 def test_figures_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:

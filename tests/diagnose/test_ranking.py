@@ -84,7 +84,8 @@ def test_who_holds_the_lock_is_told_of_all_steady_steps() -> None:
             t.gil("holding", start, start + each - us(20), tid=77 if 4 <= i < 12 else 78)
             t.launch(ADD, start + each - us(15), us(5), kernel_dur=us(20))
         at += 20 * each
-    holders = next(e.text for e in find(diagnose(analyze(t.profile())), "gil-contention").evidence if "held by" in e.text)
+    found = find(diagnose(analyze(t.profile())), "gil-contention")
+    holders = next(e.text for e in found.evidence if "held by" in e.text)
     shares = [int(n) for n in re.findall(r"\((\d+) %\)", holders)]
     assert len(shares) == 2 and min(shares) > 40, holders
 

@@ -111,6 +111,7 @@ def finding(rule: Rule, case: Case, hit: Hit) -> Ranked | None:
         fix=texts.fix_text(_fix(rule, case, hit, told), case.framework, facts, hit.workers),
         next_limit=_next(case, hit, predicted),
         main=not hit.side_note and gain >= NOISE,
+        baseline_ns=None if predicted is None or hit.seldom or case.baseline is None else case.baseline.step_ns,
     )
     return Ranked(made, hit, gain, rule)
 

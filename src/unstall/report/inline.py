@@ -171,8 +171,8 @@ def _finding(report: Report, finding: Finding, say: Speaker, *, first: bool) -> 
     if finding.predicted_step_ns is not None:
         step = text.duration(finding.predicted_step_ns)
         stakes.append(e(say("step predicted with the fix {step}{interval}", step=step, interval="")))
-    if finding.predicted_speedup is not None:
-        stakes.append(f"<b>{e(text.speedup(finding.predicted_speedup))}</b>")
+    if gain := words.gain(report, finding, say):
+        stakes.append(f"<b>{e(gain)}</b>")
     stakes.append(e(say("confidence {level:said}", level=finding.confidence)))
     evidence = "".join(f"<li>{e(shown.text)}</li>" for shown in finding.evidence[:EVIDENCE_SHOWN])
     fix = say(

@@ -114,8 +114,8 @@ def _findings(report: Report, say: Speaker) -> list[str]:
 def _finding(report: Report, finding: Finding, number: int, say: Speaker) -> str:
     stakes = [_cost(report, finding, say)]
     if finding.predicted_step_ns is not None:
-        gain = f", {text.speedup(finding.predicted_speedup)}" if finding.predicted_speedup is not None else ""
-        stakes.append(say("predicted with the fix {step}", step=text.duration(finding.predicted_step_ns)) + gain)
+        step = say("predicted with the fix {step}", step=text.duration(finding.predicted_step_ns))
+        stakes.append(", ".join(filter(None, (step, words.gain(report, finding, say)))))
     stakes.append(say("confidence {level:said}", level=finding.confidence))
     lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
     lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]

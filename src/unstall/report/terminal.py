@@ -255,8 +255,8 @@ def _stakes(report: Report, finding: Finding, say: Speaker) -> str:
     if finding.predicted_step_ns is not None:
         step = text.duration(finding.predicted_step_ns)
         parts.append(say("step predicted with the fix {step}{interval}", step=step, interval=_interval(finding, say)))
-    if finding.predicted_speedup is not None:
-        parts.append(text.speedup(finding.predicted_speedup))
+    if gain := words.gain(report, finding, say):
+        parts.append(gain)
     parts.append(say("confidence {level:said}", level=finding.confidence))
     return "; ".join([*parts, say("then {limit}", limit=finding.next_limit)] if finding.next_limit else parts)
 

@@ -54,6 +54,7 @@ TABLES = {
 }
 
 LONGEST_NAME = 80  # of a range inside a sentence
+SAME_STEP = 0.01  # steps that differ by less look the same in the figures shown
 WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
 WAITS = 5  # percent of a step idle from which a GPU does wait for the host (what is less, a launch takes to arrive)
 BUSY_ENOUGH = (
@@ -141,6 +142,23 @@ def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, t
     if place:
         phrase = say("{cost} {place}", cost=phrase, place=place)
     return f"{phrase}, {process}" if process else phrase
+
+
+def gain(report: Report, finding: Finding, say: Speaker) -> str:
+    """``4.9×``, and from what, where that is not the step that is shown: ``4.9× from 22.5 ms without the profiler``."""
+    if finding.predicted_speedup is None:
+        return ""
+    times = text.speedup(finding.predicted_speedup)
+    if not from_another_step(report, finding):
+        return times
+    return say("{times} from {step} without the profiler", times=times, step=text.duration(finding.baseline_ns))
+
+
+def from_another_step(report: Report, finding: Finding) -> bool:
+    """Whether the prediction starts from a step that differs from the one shown, which is under the profiler."""
+    own = next((row for row in report.steps if row.process == finding.where.process), None)
+    base = finding.baseline_ns
+    return own is not None and base is not None and abs(base - own.step_ns) > SAME_STEP * own.step_ns
 
 
 def _shared(report: Report) -> list[str]:

@@ -283,7 +283,7 @@ def _numbered(card: Card, number: int) -> Card:
 
 
 def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
-    now = _now(report, finding)
+    now, same = _now(report, finding), not words.from_another_step(report, finding)
     predicted = finding.predicted_step_ns
     low, high = finding.predicted_low_ns, finding.predicted_high_ns
     takes = ("takes" if predicted is None else "cost") + ("" if report.steps else "_capture")
@@ -297,7 +297,7 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         cost=say(takes, time=text.duration(finding.cost_ns_per_step)),
         where=list(_where(report, finding, say)),
         evidence=[_proof(e, say) for e in finding.evidence],
-        now=text.duration(now) if now else "",
+        now=say("now" if same else "unprofiled_now", time=text.duration(now)) if now else "",
         predicted="" if predicted is None else text.duration(predicted),
         interval=""
         if low is None or high is None
@@ -316,7 +316,10 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
 
 
 def _now(report: Report, finding: Finding) -> int:
-    """The step of the finding's process as it is: what its cost is part of, and its prediction is held against."""
+    """The step of the finding's process as it is, without the profiler where that is known: what its prediction is
+    held against."""
+    if finding.baseline_ns is not None:
+        return finding.baseline_ns
     rows = report.steps
     own = next((row for row in rows if row.process == finding.where.process), rows[0] if rows else None)
     if own is None:
