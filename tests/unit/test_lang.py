@@ -35,12 +35,13 @@ LATIN = {"api", "unstall", "pid"}
 
 
 def fields(template: str) -> list[str]:
-    """Placeholders with their formats; those that translate what is in them aside."""
+    """Placeholders with their formats; those that translate what is in them, or count English words, aside."""
+    same = {lang.SAID: "", lang.EACH: "", "workers": "n", "cores": "n"}
     parsed = string.Formatter().parse(template)
-    return sorted({f"{name}:{'' if spec in (lang.SAID, lang.EACH) else spec}" for _, name, spec, _ in parsed if name})
+    return sorted({f"{name}:{same.get(spec or '', spec)}" for _, name, spec, _ in parsed if name})
 
 
-REMEDY = ("title", "pytorch", "jax", "cuda", "cupy", "elsewhere")
+REMEDY = ("title", "pytorch", "jax", "cuda", "cupy", "elsewhere", "when")
 
 
 def of_rule(rule: Rule, language: str) -> dict[str, str]:
@@ -245,6 +246,7 @@ def test_every_way_to_collect_is_translated() -> None:
 
     kineto = Profile(meta=Meta(producer="kineto"))
     reasons = [*registry.COLLECT.values(), *collecting.KINETO.values(), collecting.LOST]
+    reasons += [f"needs CUDA calls: {collecting.TRACED}", f"CPU samples: none; {collecting.HUNG}"]
     reasons += [collecting.in_terms_of(kineto, table, text) for table, text in registry.COLLECT.items()]
     for reason in reasons:
         assert not re.search(r"collect with|needs |\bor\b|\bthe\b", KO.heard(reason)), KO.heard(reason)

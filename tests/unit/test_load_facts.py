@@ -230,6 +230,25 @@ def test_lost_cuda_events_are_said(tmp_path: Path, produced: int, error: bool, l
     assert profile.kernels is not None and profile.kernels.height == 1
 
 
+def test_what_was_traced_and_not_seen_is_not_advised_to_be_traced(kernels_only: Path) -> None:
+    dropped = [f"DROP TABLE CUPTI_ACTIVITY_KIND_{t}" for t in ("KERNEL", "RUNTIME")]
+    changed(kernels_only, *dropped, "INSERT INTO META_DATA_CAPTURE VALUES ('CAPTURE_EVENT_TYPE', 'Cuda')")
+    told = [n for n in report_of(kernels_only, cache=False).not_checked if "CUDA" in n.reason or "GPU" in n.reason]
+    assert {n.code for n in told} >= {"api", "kernels", "blocking-sync", "launch-bound"}
+    for note in told:
+        assert "made no CUDA call" in note.reason and "--trace" not in note.reason and "not traced" not in note.reason
+        assert "made no CUDA call" not in speaker("ko").heard(note.reason)
+
+
+@pytest.mark.parametrize(("version", "hangs"), [("2022.4", True), ("2026.2", False)])
+def test_samples_are_not_advised_with_an_nsys_that_hangs(version: str, hangs: bool, tmp_path: Path) -> None:
+    t = TraceBuilder(version=version)
+    t.launch("gemm", at=ms(1))
+    path = t.write(tmp_path / "run.sqlite")
+    (said,) = [n.reason for n in report_of(path, cache=False).not_checked if n.code == "samples"]
+    assert ("may hang" in said, "--sample" in said) == (hangs, not hangs)
+
+
 def test_cores_are_those_of_the_machine_or_those_that_our_collector_was_allowed(kernels_only: Path) -> None:
     assert load(kernels_only).meta.cores is None
     told = "CREATE TABLE TARGET_INFO_SYSTEM_ENV AS SELECT 'CpuCores' AS name, '16' AS value"

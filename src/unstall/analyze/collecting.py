@@ -6,6 +6,8 @@ say what it would tell; this says how to get it.
 
 from __future__ import annotations
 
+import re
+
 from unstall.model import CUDA_LOST, CUDA_TABLES, Profile
 
 NSYS_ONLY = "PyTorch's profiler does not record them; `unstall run -- python train.py` does, with nsys"
@@ -36,15 +38,31 @@ OTHERS = {"kineto": KINETO, "unstall": BUILTIN}
 
 
 IN_CELL = ("`unstall run --auto`", "`%%unstall --auto`")  # a notebook's cell has a command of its own
+TRACED = "traced, and none seen: the program made no CUDA call, or there is no GPU (see the warnings)"
+HUNG = "this nsys may hang with them; a newer one (2023.1 or later) collects them"
+HANGS_BEFORE = (2023, 1)  # ``unstall run`` does not ask such an nsys for samples by itself (collect's TRUSTED_SAMPLING)
 LOST = "nsys lost most CUDA events (see the warnings)"
 
 
 def in_terms_of(profile: Profile, table: str, reason: str) -> str:
     """``reason`` (what is missing: how nsys collects it) with the way that the capture's own profiler offers; what was
-    collected and then lost, with that."""
+    collected and then lost, or was looked for and not seen, with that."""
+    if _looked_for(profile, table):
+        return f"{reason.partition(':')[0].partition(',')[0]}: {TRACED}"
     lost = table in CUDA_TABLES and any(note.code == CUDA_LOST for note in profile.notes)
-    other = LOST if lost else OTHERS.get(profile.meta.producer, {}).get(table)
+    other = LOST if lost else HUNG if _hangs(profile, table) else OTHERS.get(profile.meta.producer, {}).get(table)
     return in_place_of(profile, reason if other is None else reason.partition("collect with")[0] + other)
+
+
+def _looked_for(profile: Profile, table: str) -> bool:
+    """CUDA was traced, as the capture's own options say, and the whole of it is empty."""
+    asked = table in CUDA_TABLES and "cuda" in profile.meta.options.get("trace", "").split(",")
+    return asked and all(profile.table(t) is None for t in CUDA_TABLES)
+
+
+def _hangs(profile: Profile, table: str) -> bool:
+    version = tuple(int(n) for n in re.findall(r"\d+", profile.meta.producer_version)[:2])
+    return table == "samples" and profile.meta.producer == "nsys" and bool(version) and version < HANGS_BEFORE
 
 
 def in_place_of(profile: Profile, text: str) -> str:

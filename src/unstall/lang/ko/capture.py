@@ -31,6 +31,12 @@ HEARD = {
     "needs GIL waits": "GIL 대기가 필요합니다",
     "needs CPU samples": "CPU 샘플이 필요합니다",
     "nsys lost most CUDA events (see the warnings)": "nsys가 CUDA 이벤트를 대부분 잃었습니다(경고를 보십시오)",
+    "traced, and none seen": "추적했으나 하나도 없습니다",
+    "the program made no CUDA call, or there is no GPU (see the warnings)": (
+        "프로그램이 CUDA를 호출하지 않았거나 GPU가 없습니다(경고를 보십시오)"
+    ),
+    "this nsys may hang with them": "이 nsys는 이것을 받다가 멈출 수 있습니다",
+    "a newer one (2023.1 or later) collects them": "더 새로운 nsys(2023.1 이상)로 수집하십시오",
     "needs the table {table}": "{table} 표가 필요합니다",
     "collect with `--trace=cuda` on a machine with a GPU": "GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오",
     "collect with `--trace=cuda`": "`--trace=cuda`로 수집하십시오",
