@@ -15,10 +15,13 @@ import samples
 from rich.cells import cell_len
 from rich.console import Console
 
+from unstall.analyze import analyze
+from unstall.diagnose import diagnose
 from unstall.model import Evidence, NotChecked, ProfileFacts, Report, Warning_, Where
 from unstall.report import terminal
 from unstall.report.html import to_html
 from unstall.report.markdown import to_markdown
+from unstall.testing import TraceBuilder, ms
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\n[bold]x[/bold] :smile: \u202egnp.exe <b>&"
@@ -50,6 +53,19 @@ def test_full_report(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     out = shown(samples.full_report(), monkeypatch, columns)
     assert max(map(cell_len, out.splitlines())) <= int(columns)
     same_as_golden(f"full_{columns}.txt", out)
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_without_a_gpu_the_host_has_one_time_a_step(gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranges are a little shorter than the steps, which count what lies between two of them."""
+    t = TraceBuilder(trace=("cuda", "nvtx") if gpu else ("nvtx",), gpu="NVIDIA H200" if gpu else "")
+    for i in range(12):
+        t.range(f"step_{i}", ms(30) * i, ms(30) * i + ms(29))
+        if gpu:
+            t.launch("gemm", ms(30) * i, kernel_dur=ms(4))
+    report = diagnose(analyze(t.profile()))
+    assert ("on the host it takes 29.0 ms" in shown(report, monkeypatch)) is gpu
+    assert ("<dt>on the host</dt>" in to_html(report)) is gpu
 
 
 def test_a_pipe_is_80_wide_and_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,8 @@ def _step(steps: StepsRow, width: int, say: Speaker, *, several: bool, unicode: 
     yield from heading(sticky(title), "; ".join(detail), width)
     if unicode and max(steps.samples_ns, default=0) > UNEVEN * period.median:
         yield Text("  ").append(spark(steps.samples_ns, width - 2), "cyan")
-    yield from wrap("; ".join(_step_facts(steps, say)), width, first="  ")
+    if facts := _step_facts(steps, say):
+        yield from wrap("; ".join(facts), width, first="  ")
     if steps.process is not None or steps.unprofiled_ns is not None:
         yield from wrap(_unprofiled(steps, say), width, first="  ")
 
@@ -147,7 +148,9 @@ def _pace(steps: StepsRow, say: Speaker) -> list[str]:
 
 
 def _step_facts(steps: StepsRow, say: Speaker) -> list[str]:
-    facts = [say("on the host it takes {time}", time=text.duration(steps.host_ns))]
+    facts = []
+    if steps.gpu_busy_ns is not None:  # else the step is the host's, and this all of it but what lies between two steps
+        facts.append(say("on the host it takes {time}", time=text.duration(steps.host_ns)))
     if len(steps.gpus) > 1:
         facts += [
             say("GPU {device} busy {time}", device="?" if g.device is None else g.device, time=text.duration(g.busy_ns))

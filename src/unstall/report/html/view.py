@@ -256,7 +256,7 @@ def _step_facts(steps: StepsRow, say: Say) -> Iterator[tuple[str, str]]:
     if steps.gpu_busy_ns is not None:
         yield say("pace"), say("pace_gpu" if steps.limit == "gpu" else "pace_host")
         yield say("gpu_busy"), text.duration(steps.gpu_busy_ns)
-    yield say("host_time"), text.duration(steps.host_ns)
+        yield say("host_time"), text.duration(steps.host_ns)  # else the step is the host's, and said already
     if steps.kernels_per_step is not None:
         yield say("operations"), text.count(steps.kernels_per_step)
     known = steps.unprofiled_ns is not None
