@@ -132,10 +132,12 @@ def test_a_gain_from_another_step_than_the_one_shown_says_from_which(
     base: int | None, *, said: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = samples.full_report(findings=[samples.a_finding(baseline_ns=base)])
-    told = "9.4× from 24.0 ms without the profiler"
+    told = "9.4× from about 24.0 ms without the profiler"
     assert (told in shown(report, monkeypatch, "160")) is said
     assert (told in to_markdown(report)) is said
     assert ("now 24.0 ms without the profiler" in to_html(report)) is said
+    report.steps[0].unprofiled_ns = base
+    assert (told.replace("about ", "") in shown(report, monkeypatch, "160")) is said
 
 
 def test_figures_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,10 @@ def gain(report: Report, finding: Finding, say: Speaker) -> str:
     times = text.speedup(finding.predicted_speedup)
     if not from_another_step(report, finding):
         return times
-    return say("{times} from {step} without the profiler", times=times, step=text.duration(finding.baseline_ns))
+    step = text.duration(finding.baseline_ns)
+    if any(row.unprofiled_ns == finding.baseline_ns for row in report.steps):
+        return say("{times} from {step} without the profiler", times=times, step=step)
+    return say("{times} from about {step} without the profiler", times=times, step=step)  # predicted, not measured
 
 
 def from_another_step(report: Report, finding: Finding) -> bool:

@@ -122,6 +122,7 @@ TEXTS = {
     "kernel {name}": "커널 {name}",
     "step predicted with the fix {step}{interval}": "해결 후 예측 스텝 {step}{interval}",
     "{times} from {step} without the profiler": "프로파일러 없는 {step} 대비 {times}",
+    "{times} from about {step} without the profiler": "프로파일러 없는 약 {step} 대비 {times}",
     "predicted with the fix {step}": "해결 후 예측 {step}",
     "({low} to {high} ms)": "({low}~{high} ms)",
     "confidence {level:said}": "확신도 {level:said}",
