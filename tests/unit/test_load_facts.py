@@ -240,6 +240,15 @@ def test_what_was_traced_and_not_seen_is_not_advised_to_be_traced(kernels_only: 
         assert "made no CUDA call" not in speaker("ko").heard(note.reason)
 
 
+def test_what_our_run_asked_an_old_nsys_for_is_known(tmp_path: Path) -> None:
+    t = TraceBuilder(version="2022.4", trace=("nvtx",))
+    t.range("step", 0, ms(1))
+    path = t.write(tmp_path / "run.sqlite")
+    meta.write(path, {"trace": "cuda,nvtx"})
+    reasons = {n.code: n.reason for n in report_of(path, cache=False).not_checked}
+    assert "made no CUDA call" in reasons["api"] and "--trace" not in reasons["api"]
+
+
 @pytest.mark.parametrize(("version", "hangs"), [("2022.4", True), ("2026.2", False)])
 def test_samples_are_not_advised_with_an_nsys_that_hangs(version: str, hangs: bool, tmp_path: Path) -> None:
     t = TraceBuilder(version=version)

@@ -20,6 +20,7 @@ from unstall.collect import meta, redact
 from unstall.collect.capture import Capture, Run
 from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, why_not
+from unstall.collect.options import TRACES
 from unstall.collect.output import RECORD, size_of
 from unstall.collect.ranks import named
 from unstall.errors import ProfileUnreadable
@@ -69,6 +70,8 @@ def _completed(run: Run, found: Capture, unprofiled: int | None, look: Callable[
         return found
     try:
         look(found.sqlite)
+        if found.collector == "nsys":  # releases before 2023 do not write it down
+            meta.write(found.sqlite, {"trace": ",".join(run.options.trace or TRACES)})
         _complete(run, found.sqlite, unprofiled)
     except (OSError, sqlite3.Error, Interrupted) as error:
         found.sqlite.unlink()

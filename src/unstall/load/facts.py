@@ -203,6 +203,7 @@ def _span(db: Database, facts: Facts, first: int, last: int) -> tuple[int, int]:
 
 def _options(facts: Facts) -> dict[str, str]:
     asked = [TRACES[v.lower()] for n, v in facts.capture if n == "CAPTURE_EVENT_TYPE" and v.lower() in TRACES]
+    asked = asked or [t for t in facts.ours.get("trace", "").split(",") if t]
     options = {"trace": ",".join(dict.fromkeys(asked))} if asked else {}
     options |= {name: facts.ours[name] for name in ("auto", "cell") if name in facts.ours}
     for name, value in facts.capture:
