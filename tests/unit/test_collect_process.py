@@ -13,6 +13,7 @@ from pathlib import Path
 import fake_nsys
 import pytest
 
+import unstall.collect.supervise as supervise_script
 from unstall.collect.nsys import through_shim
 from unstall.collect.process import MARK, kill_marked, run_quietly, supervise
 
@@ -171,6 +172,16 @@ def test_profiler_that_hangs_after_the_program_is_ended(tmp_path: Path, monkeypa
     monkeypatch.setenv("UNSTALL_NSYS_PATIENCE", "1")
     ended = profile(tmp_path, "exit 3", wrong="hang")
     assert ended.stuck and ended.started  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("program", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("exit 0", 0)])
+def test_the_code_of_a_program_that_a_hung_launcher_did_not_ask_for(program: str, code: int) -> None:
+    child = subprocess.Popen(["sh", "-c", program])
+    assert until(lambda: not alive(child.pid))
+    assert supervise_script._code_of_zombie(child.pid) == code
+    child.wait()
+    with pytest.raises(OSError, match="No such"):
+        supervise_script._code_of_zombie(child.pid)
 
 
 def test_agent_that_detaches_itself_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

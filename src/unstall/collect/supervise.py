@@ -48,7 +48,8 @@ TOGETHER = 0.05  # seconds within which a signal to everybody has reached everyb
 HELD = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 IDLE_BYTES = 1 << 16  # a second: an agent that is stuck reads 20 kB/s at 1 % of a CPU, importing moves megabytes
 FACTS = ("cmdline", "environ")
-BUSY = 5  # a fifth of a CPU is not idle
+STATUS = 50  # fields of /proc/PID/stat behind the name; the last is the wait status, 0 for those who may not see it
+BUSY = 5  # a fifth of a CPU is not idle; one that hung was seen spinning with three times as much system as user time
 
 
 class Order:
@@ -254,6 +255,8 @@ class Supervisor:
         if self.program and not self.ended_at and not _alive(self.program):
             self.ended_at = now
             self.active = now
+            with contextlib.suppress(OSError, ValueError, IndexError):  # not yet reaped by a launcher that may hang
+                self.codes[self.program] = _code_of_zombie(self.program)
             self._say(event="program-ended")
         if self.program and not self.ended_at and now - self.looked >= LOOK:
             self.looked = now
@@ -290,20 +293,21 @@ class Supervisor:
         now, (looked, before) = time.monotonic(), self.moved
         if now - looked > LOOK:
             self.moved = now, self._moved()
-            if abs(self.moved[1] - before) > IDLE_BYTES * (now - looked):
+            if self.moved[1] - before > IDLE_BYTES * (now - looked):
                 self.active = now
         return now - self.active > self.order.patience
 
     def _moved(self) -> int:
         """Bytes that the profiler's processes have read, written and printed, and that lie in their folders; a second
-        on the CPU counts like :data:`BUSY` seconds at the idle rate."""
+        of user time above system time counts like :data:`BUSY` seconds at the idle rate."""
         total = sum(_size(p) for p in (self.order.out, self.order.err) if p) * IDLE_BYTES
         for folder in self.order.remove:  # some sandboxes have no /proc/PID/io
             total += sum(_size(f"{place}/{name}") for place, _, names in os.walk(folder) for name in names)
         for pid in self._ours("profiler"):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-                total += (int(fields[11]) + int(fields[12])) * BUSY * IDLE_BYTES // os.sysconf("SC_CLK_TCK")
+                worked = max(int(fields[11]) - int(fields[12]), 0)
+                total += worked * BUSY * IDLE_BYTES // os.sysconf("SC_CLK_TCK")
                 rows = Path(f"/proc/{pid}/io").read_text().splitlines()
                 total += sum(int(row.split()[1]) for row in rows if row.startswith(("rchar", "wchar")))
         return total
@@ -394,6 +398,16 @@ def _stat(pid: int) -> tuple[str, int, int]:
 
 def _alive(pid: int) -> bool:
     return _stat(pid)[0] not in ("", "Z", "X")
+
+
+def _code_of_zombie(pid: int) -> int:
+    """Exit code of a process that has ended and that its parent has not asked for. ``ValueError`` where it is none."""
+    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    told = Path(f"/proc/{pid}/status").read_text(errors="replace").partition("\nUid:")[2].split("\n", 1)[0]
+    if fields[0] != "Z" or len(fields) < STATUS or set(told.split()) != {str(os.getuid())}:
+        raise ValueError(pid)
+    code = os.waitstatus_to_exitcode(int(fields[STATUS - 1]))
+    return code if code >= 0 else 128 - code
 
 
 def _group(pid: int) -> int:

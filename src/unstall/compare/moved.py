@@ -47,7 +47,7 @@ def _ranges(side: Side) -> Amounts | None:
     if rows is None or steps is None:
         return None
     own = [r for r in rows if not r.wrapper and r.process == steps.process and r.steady_total_ns is not None]
-    return _summed((r.name, (r.steady_total_ns or 0) / max(steps.count - steps.warmup, 1)) for r in own)
+    return _summed((r.name, (r.steady_total_ns or 0) / max(len(steps.samples_ns), 1)) for r in own)
 
 
 def _categories(side: Side) -> Amounts | None:

@@ -69,7 +69,7 @@ def category(name: str, language: str = "en") -> str:
 
 def level(steps: StepsRow, say: Speaker) -> str:
     """What a step's time is of: ``median of 30 steady steps``."""
-    steady = plural(say, steps.count - steps.warmup, "steady step")
+    steady = plural(say, len(steps.samples_ns), "steady step")
     if not steps.bursty:
         return say("median of {steps}", steps=steady)
     middle = text.duration(steps.period_ns.median)
