@@ -77,7 +77,8 @@ def _read_all(db: Database) -> list[Part]:
 def _names(db: Database) -> Names:
     if "StringIds" not in db.tables:
         return Names(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.String))
-    value = f"substr(CAST(value AS BLOB), 1, {LONGEST_NAME})"
+    blob = "CAST(value AS BLOB)"
+    value = f"coalesce(substr({blob}, 1, {LONGEST_NAME}), {blob})"  # SQLite: no bytes of an empty blob are NULL
     rows = db.query(f"SELECT 0 AS id, x'' AS value UNION ALL SELECT id, {value} FROM StringIds").slice(1)
     rows = as_integers("", rows, ("value",), Doubts())  # an id that is none names nothing
     return Names(rows["id"], text_of(rows["value"]))
