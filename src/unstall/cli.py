@@ -7,6 +7,7 @@ before a command runs, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -39,6 +40,14 @@ Profiles = Annotated[
     ),
 ]
 LONGEST_S = 1_000_000  # eleven days; the waits of the operating system end at twenty-four, and at infinity
+
+
+def _a_number(seconds: float | None) -> float | None:
+    """Refuse NaN, which older releases of typer let through every range."""
+    if seconds is not None and math.isnan(seconds):
+        raise typer.BadParameter("needs a number")
+    return seconds
+
 
 Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
 Rank = Annotated[Literal["total", "self", "gpu"], typer.Option("--by", help="What ranks the ranges.")]
@@ -170,17 +179,36 @@ def run(
     ] = False,
     delay: Annotated[
         float,
-        typer.Option("--delay", min=0, max=LONGEST_S, metavar="S", help="Seconds before capturing; not with --steps."),
+        typer.Option(
+            "--delay",
+            min=0,
+            max=LONGEST_S,
+            callback=_a_number,
+            metavar="S",
+            help="Seconds before capturing; not with --steps.",
+        ),
     ] = 0,
     duration: Annotated[
         float,
         typer.Option(
-            "--duration", min=0, max=LONGEST_S, metavar="S", help="Seconds to capture; then the program is ended."
+            "--duration",
+            min=0,
+            max=LONGEST_S,
+            callback=_a_number,
+            metavar="S",
+            help="Seconds to capture; then the program is ended.",
         ),
     ] = 0,
     calibrate: Annotated[
         float,
-        typer.Option("--calibrate", min=0, max=LONGEST_S, metavar="S", help="First run S seconds without a profiler."),
+        typer.Option(
+            "--calibrate",
+            min=0,
+            max=LONGEST_S,
+            callback=_a_number,
+            metavar="S",
+            help="First run S seconds without a profiler.",
+        ),
     ] = 0,
     nsys_args: Annotated[
         str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
@@ -220,7 +248,10 @@ def try_(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All remedies, whatever the findings say.")] = False,
     budget: Annotated[
-        float, typer.Option("--budget", min=1, max=LONGEST_S, metavar="S", help="Seconds for all runs together.")
+        float,
+        typer.Option(
+            "--budget", min=1, max=LONGEST_S, callback=_a_number, metavar="S", help="Seconds for all runs together."
+        ),
     ] = 300,
     steps: Annotated[int, typer.Option("--steps", min=15, metavar="N", help="End each run after N steps.")] = 100,
     json: Annotated[
@@ -455,7 +486,14 @@ def ranks(
     ] = None,
     patience: Annotated[
         float,
-        typer.Option("--patience", min=1, max=LONGEST_S, metavar="S", help="Seconds until a capture is given up."),
+        typer.Option(
+            "--patience",
+            min=1,
+            max=LONGEST_S,
+            callback=_a_number,
+            metavar="S",
+            help="Seconds until a capture is given up.",
+        ),
     ] = 600,
     top: Top = 10,
     step: Step = None,

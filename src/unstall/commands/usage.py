@@ -15,6 +15,10 @@ OF = re.compile(r"^Invalid value for (?:'([^']+)'|([^:(]+))(?: \(env var: [^)]*\
 """Older releases of typer name the variable of the environment too, even where there is none."""
 OURS = (
     (re.compile(r"^(Value|Assertion) error, "), ""),
+    (re.compile(r"^\S+ is not a valid integer.*"), "needs a whole number"),
+    (re.compile(r"^\S+ is not a valid float.*"), "needs a number"),
+    (re.compile(r"^\S+ is not in the range (\S+?)<=x<=(\S+?)\.?$"), r"needs \1 to \2"),
+    (re.compile(r"^\S+ is not in the range x>=(\S+?)\.?$"), r"needs \1 or more"),
     (re.compile(r"^Input should be a valid integer.*"), "needs a whole number"),
     (re.compile(r"^Input should be a valid number.*"), "needs a number"),
     (re.compile(r"^Input should be greater than or equal to (\S+).*"), r"needs \1 or more"),
