@@ -6,6 +6,7 @@ as ``TRAIN.py.bak``, the new one appears in one piece.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import io
 import os
@@ -23,6 +24,9 @@ from unstall.errors import UsageError
 from unstall.fix.remedy import Remedy
 
 BOM = "\ufeff"  # some editors put it before whatever they save; it stays
+
+DEEPEST = 500
+"""Levels of syntax. Python 3.14 reads 20,000, of which LibCST ends the process; all before read fewer than 1,000."""
 
 
 class Change(msgspec.Struct, kw_only=True):
@@ -111,20 +115,31 @@ def _change(remedy: Remedy, edits: Sequence[object], codes: Sequence[str]) -> Ch
 def _readable(text: str, path: str) -> None:
     """What Python itself cannot read never reaches LibCST, which ends the process over some of it."""
     try:
-        _compile(text, path)
+        deep = _deep(_compile(text, path))
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
         raise UsageError(path, f"is not Python that can be read ({where})", "Mend the syntax first") from error
     except (ValueError, RecursionError, MemoryError) as error:  # a byte of zeros; nested beyond all bounds
         why = str(error) or "nested too deeply"
         raise UsageError(path, f"is not Python that can be read ({why})", "Mend the syntax first") from error
+    if deep:
+        raise UsageError(path, "is nested too deeply to be patched", "Split its longest expression")
 
 
-def _compile(text: str, path: str) -> None:
-    """As bytes, so that a byte order mark and a coding line mean what they mean in a file."""
+def _deep(tree: ast.AST) -> bool:
+    """Whether a script is nested beyond :data:`DEEPEST`, told without recursion."""
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
+def _compile(text: str, path: str) -> ast.AST:
+    """Its tree. As bytes, so that a byte order mark and a coding line mean what they mean in a file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the script's own escapes and the like: its owner hears them when it runs
         compile(text.encode(), path, "exec", dont_inherit=True)
+        return ast.parse(text.encode(), path)
 
 
 def _check(new: str, path: str) -> None:
