@@ -49,6 +49,11 @@ def _a_number(seconds: float | None) -> float | None:
     return seconds
 
 
+def _seconds(name: str, words: str, least: int = 0) -> Any:
+    """An option of seconds."""
+    return typer.Option(name, min=least, max=LONGEST_S, callback=_a_number, metavar="S", help=words)
+
+
 Top = Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows a table shows; 0 for all.")]
 Rank = Annotated[Literal["total", "self", "gpu"], typer.Option("--by", help="What ranks the ranges.")]
 Step = Annotated[
@@ -179,36 +184,15 @@ def run(
     ] = False,
     delay: Annotated[
         float,
-        typer.Option(
-            "--delay",
-            min=0,
-            max=LONGEST_S,
-            callback=_a_number,
-            metavar="S",
-            help="Seconds before capturing; not with --steps.",
-        ),
+        _seconds("--delay", "Seconds before capturing; not with --steps."),
     ] = 0,
     duration: Annotated[
         float,
-        typer.Option(
-            "--duration",
-            min=0,
-            max=LONGEST_S,
-            callback=_a_number,
-            metavar="S",
-            help="Seconds to capture; then the program is ended.",
-        ),
+        _seconds("--duration", "Seconds to capture; then the program is ended."),
     ] = 0,
     calibrate: Annotated[
         float,
-        typer.Option(
-            "--calibrate",
-            min=0,
-            max=LONGEST_S,
-            callback=_a_number,
-            metavar="S",
-            help="First run S seconds without a profiler.",
-        ),
+        _seconds("--calibrate", "First run S seconds without a profiler."),
     ] = 0,
     nsys_args: Annotated[
         str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
@@ -249,9 +233,7 @@ def try_(
     everything: Annotated[bool, typer.Option("--all", help="All remedies, whatever the findings say.")] = False,
     budget: Annotated[
         float,
-        typer.Option(
-            "--budget", min=1, max=LONGEST_S, callback=_a_number, metavar="S", help="Seconds for all runs together."
-        ),
+        _seconds("--budget", "Seconds for all runs together.", least=1),
     ] = 300,
     steps: Annotated[int, typer.Option("--steps", min=15, metavar="N", help="End each run after N steps.")] = 100,
     json: Annotated[
@@ -486,14 +468,7 @@ def ranks(
     ] = None,
     patience: Annotated[
         float,
-        typer.Option(
-            "--patience",
-            min=1,
-            max=LONGEST_S,
-            callback=_a_number,
-            metavar="S",
-            help="Seconds until a capture is given up.",
-        ),
+        _seconds("--patience", "Seconds until a capture is given up.", least=1),
     ] = 600,
     top: Top = 10,
     step: Step = None,

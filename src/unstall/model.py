@@ -108,6 +108,8 @@ Rows are sorted by ``start`` (or ``time``). Columns unknown to the capture are n
 """
 
 DEVICE_TABLES = ("kernels", "copies", "memsets", "graphs")
+CAPTURES = (".sqlite", ".nsys-rep", ".qdstrm")
+"""How the names of capture files end."""
 CUDA_TABLES = (*DEVICE_TABLES, "api", "syncs")
 CUDA_LOST = "cuda-lost"
 """The loader's note that most CUDA events are missing: those of these tables that are absent were lost."""
@@ -217,8 +219,8 @@ class StepTable:
             ``gpu_start``, ``gpu_end`` (first start and last end of the device work launched in it; null without any),
             ``start``, ``end`` (the step's window on the limiting resource; windows abut), ``period_ns`` (= end − start),
             ``busy_ns`` (union of device work inside the window), ``ops`` (device operations launched in it),
-            ``warmup`` (bool), ``steady`` (bool: after warm-up, and its window is a period), ``typical`` (bool: steady, and its period in the middle half; all steady
-            ones where they come in bursts).
+            ``warmup`` (bool), ``steady`` (bool: after warm-up, and its window is a period), ``typical`` (bool: steady,
+            and its period in the middle half; all steady ones where they come in bursts).
     """
 
     process: int
@@ -231,6 +233,14 @@ class StepTable:
     def steady(self) -> pl.DataFrame:
         """Steps after warm-up whose windows are periods: the last one lacks what lies between two steps."""
         return self.frame.filter("steady")
+
+    @property
+    def steady_span(self) -> tuple[int, int]:
+        """Host time of the steady steps, ns: to the start of the step that follows them, else to their own end."""
+        begin, end = self.frame["host_start"], self.frame["host_end"]
+        own = self.frame["steady"].arg_true()
+        first, last = int(own[0]), int(own[-1])
+        return int(begin[first]), int(end[last] if last + 1 == len(begin) else begin[last + 1])
 
     @property
     def step_ns(self) -> int:

@@ -26,6 +26,8 @@ DRAWS = 1000
 LONGEST = 10_000
 """Longer series are thinned to this many samples, in order: by then the median is known to a fraction of a percent."""
 SEED = 20_240_601
+DIGITS = 12
+"""Of the logarithms: what differs by the rounding of its unit alone is equal, and ties stay ties among ranks."""
 NORMAL_975 = 1.959964
 PAIRS = 200
 """Levels between which slopes are taken, medians of neighbours in longer series: slopes grow with their square."""
@@ -71,7 +73,7 @@ class Ratio:
 def describe(samples: npt.ArrayLike) -> Side:
     """Level, spread, correlation and drift of the steady samples of one run (at least one, all above zero)."""
     x = _thinned(np.asarray(samples, dtype=np.float64))
-    drift, rest = _trend(np.log(x))
+    drift, rest = _trend(np.round(np.log(x / np.median(x)), DIGITS))
     tau = correlation_time(rest)
     block = block_length(x.size, tau)
     medians, means = _bootstrap(x, block)

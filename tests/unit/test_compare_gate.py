@@ -14,6 +14,7 @@ import unstall
 from unstall.compare import gate
 from unstall.compare.baseline import slim
 from unstall.compare.expression import parse
+from unstall.compare.metrics import Known
 from unstall.compare.sides import choose
 from unstall.errors import GateFailed, UsageError
 from unstall.model import TABLES, Finding, FixText, NotChecked, Report, Where
@@ -37,7 +38,7 @@ def finding(code: str, main: bool = True) -> Finding:
 
 
 def hold(expression: str, before: Report, after: Report) -> None:
-    gate.check([parse(expression)], choose(before, after)[1], unstall.compare(before, after), CODES, CATEGORIES)
+    gate.check([parse(expression)], choose(before, after)[1], unstall.compare(before, after), Known(CODES, CATEGORIES))
 
 
 def side(ms: float = 20.0, seed: int = 2, **other: object) -> Report:
@@ -156,7 +157,7 @@ def test_every_category_says_which_tables_tell_of_it() -> None:
 )  # fmt: skip
 def test_the_nearest_name_is_said(name: str, near: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"Did you mean {near}? ")):
-        gate.understand([parse(f"slower or {name} > 3")], CODES, CATEGORIES)
+        gate.understand([parse(f"slower or {name} > 3")], Known(CODES, CATEGORIES))
 
 
 def test_a_word_is_not_clean_where_nothing_could_be_compared() -> None:

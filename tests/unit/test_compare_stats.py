@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unstall import stats
@@ -51,6 +51,7 @@ def test_swapping_the_sides_inverts_everything(before: list[float], after: list[
 
 @few
 @given(samples, samples, st.sampled_from([2.0**-20, 0.25, 8.0, 2.0**20]))
+@example([1.0], [1.0] * 6 + [2.0] * 3 + [3.0], 2.0**-20)
 def test_the_unit_does_not_matter(before: list[float], after: list[float], scale: float) -> None:
     one, other = interval(before, after), interval(np.array(before) * scale, np.array(after) * scale)
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), rel=1e-6)

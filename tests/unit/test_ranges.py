@@ -272,7 +272,7 @@ def rows_of(
 ) -> dict[str, RangeRow]:
     nested = nest(profile.ranges)  # type: ignore[arg-type]
     process = nested["process"][0]
-    given_ = {process: windows["steady"]} if windows else None
+    given_ = {process: (windows["steady"][0][0], windows["steady"][-1][1])} if windows else None
     return {r.name: r for r in range_rows(profile, nested, None, given_, steps)}
 
 

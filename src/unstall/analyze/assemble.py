@@ -92,8 +92,8 @@ def _report(
         _steps_row(s, ops, devices_of(near[i] if i < len(near) else ops, s.process), unprofiled_ns if i == 0 else None)
         for i, s in enumerate(steps)
     ]
-    known = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
-    attributed = ops.lazy().filter(known).select("start", "end").collect()
+    in_range = pl.col("range").is_not_null() if "range" in ops.columns else pl.lit(False)
+    attributed = ops.lazy().filter(in_range).select("start", "end").collect()
     report = Report(
         unstall_version=_version.VERSION,
         profile=facts(profile, steps),
@@ -137,7 +137,7 @@ def _spent(ops: pl.DataFrame) -> int:
 def _range_rows(
     profile: Profile, nested: pl.DataFrame, ops: pl.DataFrame | None, steps: tuple[StepTable, ...]
 ) -> list[RangeRow]:
-    windows = {s.process: list(s.steady.select("host_start", "host_end").iter_rows()) for s in steps}
+    windows = {s.process: s.steady_span for s in steps}
     families = {s.process: s.source.partition(":")[2] for s in steps if not s.source.startswith(("phase", "marker"))}
     return ranges.range_rows(profile, nested, ops, windows or None, wrappers=families)
 

@@ -6,7 +6,7 @@ Out: rows, longest total first. ``docs/numbers.md`` defines every column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def range_rows(
     profile: Profile,
     nested: pl.DataFrame,
     ops: pl.DataFrame | None,
-    step_windows: Mapping[int, Sequence[tuple[int, int]]] | None,
+    step_windows: Mapping[int, tuple[int, int]] | None,
     wrappers: Mapping[int, str] | None = None,
 ) -> list[RangeRow]:
     """The rows of all range families.
@@ -43,7 +43,7 @@ def range_rows(
         profile: the capture.
         nested: its nested ranges.
         ops: attributed device operations; ``None`` where the capture has no device tables.
-        step_windows: process → the host windows (start, end; ns) of its steady steps; ``None`` where none are known.
+        step_windows: process → the host span (start, end; ns) of its steady steps; ``None`` where none are known.
         wrappers: process → the family that its steps were found on.
     """
     table = _families(nested, ops, step_windows or {})
@@ -69,9 +69,7 @@ def _row(row: dict[str, Any], wrapper: bool, span: int | None, whole: int) -> Ra
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _families(
-    nested: pl.DataFrame, ops: pl.DataFrame | None, windows: Mapping[int, Sequence[tuple[int, int]]]
-) -> pl.DataFrame:
+def _families(nested: pl.DataFrame, ops: pl.DataFrame | None, windows: Mapping[int, tuple[int, int]]) -> pl.DataFrame:
     frame = nested.with_columns(_device_columns(nested, ops)).with_columns(
         ns=pl.col("end") - pl.col("start"), steady=pl.Series(_steady(nested, windows))
     )
@@ -139,14 +137,12 @@ def _recursive(nested: pl.DataFrame) -> Mask:
     return out
 
 
-def _steady(nested: pl.DataFrame, windows: Mapping[int, Sequence[tuple[int, int]]]) -> Mask:
-    """Ranges that start from the first steady step's start up to the last one's end; what lies between steps is in."""
+def _steady(nested: pl.DataFrame, windows: Mapping[int, tuple[int, int]]) -> Mask:
+    """Ranges that start in the span of the steady steps; what lies between steps is in."""
     start, process = nested["start"].to_numpy(), nested["process"].to_numpy()
     out = np.zeros(len(nested), np.bool_)
-    for name, steps in windows.items():
-        if steps:
-            first, last = min(s for s, _ in steps), max(e for _, e in steps)
-            out |= (process == name) & (start >= first) & (start < last)
+    for name, (first, last) in windows.items():
+        out |= (process == name) & (start >= first) & (start < last)
     return out
 
 

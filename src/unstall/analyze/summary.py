@@ -109,8 +109,8 @@ def copy_rows(
     """Copies by kind and by the memory at both ends.
 
     ``exposed_ns`` is the time in which at least one of them runs and no kernel or graph does on the same device, of
-    whichever process; copies that overlap each other count once. The steady part is what is launched between the start
-    of the first steady step and the end of the last one: a model that goes to the GPU at the start is not in it.
+    whichever process; copies that overlap each other count once. The steady part is what is launched in the span of the
+    steady steps: a model that goes to the GPU at the start is not in it.
     """
     if profile.copies is None:
         return None
@@ -141,7 +141,7 @@ def _in_steady_steps(ops: pl.DataFrame, steps: tuple[StepTable, ...]) -> pl.Seri
     at, process = launched_at(own), own["process"].to_numpy()
     inside = np.zeros(len(at), np.bool_)
     for s in steps:
-        first, last = s.steady["host_start"].to_numpy().min(), s.steady["host_end"].to_numpy().max()
+        first, last = s.steady_span
         inside |= (process == s.process) & (at >= first) & (at < last)
     return own["row"].filter(pl.Series(inside, dtype=pl.Boolean))
 

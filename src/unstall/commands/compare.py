@@ -16,6 +16,7 @@ from unstall.errors import NotAProfile, ProfileUnreadable, UsageError
 
 if TYPE_CHECKING:
     from unstall.compare.expression import Expression
+    from unstall.compare.metrics import Known
     from unstall.model import Comparison, Report
 
 HEAD = 1 << 16
@@ -132,16 +133,17 @@ def _gates(fail_if: Sequence[str], budget: str | None) -> list[Expression]:
             raise UsageError(budget, f"cannot be read as text ({error})", "Name a budget file, TOML or JSON") from error
         gates += gate.budget(text, budget)
     if gates:
-        gate.understand(gates, *_names())
+        gate.understand(gates, _known())
     return gates
 
 
-def _names() -> tuple[set[str], dict[str, tuple[str, ...]]]:
-    """The codes that a finding can have; the categories of a breakdown, each with the tables that tell of it."""
+def _known() -> Known:
+    """What a gate may ask for."""
     from unstall.analyze.breakdown import TOLD_BY
+    from unstall.compare.metrics import Known
     from unstall.diagnose.registry import rules
 
-    return {rule.code for rule in rules()}, TOLD_BY
+    return Known({rule.code for rule in rules()}, TOLD_BY)
 
 
 def _check_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None:
@@ -150,8 +152,6 @@ def _check_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None
         raise UsageError("two outputs on standard output", "they would mix", "Give one of them a file")
     for target in named:
         if target != STDOUT:
-            if Path(target).resolve() in {Path(i).resolve() for i in inputs}:
-                raise UsageError(target, "is a file to be read", "Name another file to write")
             check(target, inputs)
 
 
@@ -195,7 +195,7 @@ def _hold(gates: list[Expression], before: Report, after: Report, comparison: Co
     from unstall.compare.sides import choose
 
     _, side, _ = choose(before, after)
-    gate.check(gates, side, comparison, *_names())
+    gate.check(gates, side, comparison, _known())
     unsure = comparison.verdict == "inconclusive"
     passed = "not proven slower, for the comparison is inconclusive" if unsure else comparison.verdict
     say(f"unstall: gate passed: {passed} ({gate.summary(comparison)})")

@@ -17,7 +17,6 @@ from typing import BinaryIO, TextIO, cast
 from unstall.errors import UsageError
 
 STDOUT = "-"
-CAPTURES = (".sqlite", ".nsys-rep", ".qdstrm")
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program that writes into a closed pipe
 
 
@@ -48,6 +47,8 @@ def check(file: str, inputs: Iterable[str | None] = ()) -> None:
 def _reads(given: str, path: Path) -> bool:
     """Whether reading ``given`` is reading ``path``: under another name too (a link), or as a capture of a folder."""
     if os.path.isdir(given):  # noqa: PTH112 (takes any word of a command line, however long)
+        from unstall.model import CAPTURES
+
         inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(given), ""))  # noqa: PTH118
         return inside and path.suffix in CAPTURES
     return os.path.exists(given) and os.path.samefile(given, path)  # noqa: PTH110, PTH121

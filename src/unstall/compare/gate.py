@@ -15,11 +15,12 @@ A budget is TOML or JSON::
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from unstall.compare import metrics, unknown
 from unstall.compare.expression import Expression, Term, parse
+from unstall.compare.metrics import ANY, Known
 from unstall.compare.sides import Side
 from unstall.errors import GateFailed, UsageError
 from unstall.model import Comparison
@@ -28,40 +29,32 @@ LARGEST = 1e300  # and no NaN, which is broken by nothing
 BUDGET_HINT = 'Write NAME = LIMIT lines, NAME = { min = …, max = … }, or fail_if = ["slower"]; see docs/compare.md'
 
 
-def check(
-    gates: Sequence[Expression],
-    side: Side,
-    comparison: Comparison,
-    codes: Collection[str] = (),
-    categories: Mapping[str, Collection[str]] | None = None,
-) -> None:
+def check(gates: Sequence[Expression], side: Side, comparison: Comparison, known: Known = ANY) -> None:
     """Hold every gate; all that fail are named in one line.
-
-    ``codes`` and ``categories``: see :func:`unstall.compare.metrics.figures`.
 
     Raises:
         GateFailed: one did not hold, or hangs on a figure that is not known.
         UsageError: one asks for a figure that does not exist.
     """
     names = [name for gate in gates for name in gate.names]
-    figures = metrics.figures(names, side, comparison, codes, categories)
+    figures = metrics.figures(names, side, comparison, known)
 
     def why(name: str) -> str:
-        return unknown.why(name, side, comparison, codes, categories or {})
+        return unknown.why(name, side, comparison, known)
 
     failed = [text for gate in gates if (text := _failure(gate, figures, comparison, why))]
     if failed:
         raise GateFailed("gate failed", "; ".join(failed))
 
 
-def understand(gates: Sequence[Expression], codes: Collection[str], categories: Collection[str]) -> None:
+def understand(gates: Sequence[Expression], known: Known) -> None:
     """Refuse a name that no figure has, before anything is read.
 
     Raises:
         UsageError: one asks for a figure that does not exist.
     """
     for gate in gates:
-        metrics.understood(gate.names, codes, categories)
+        metrics.understood(gate.names, known)
 
 
 def _failure(

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,68 +43,71 @@ MORE_IS_BETTER = ("ratio", "ratio_low", "ratio_high", "gpu_busy_percent", "steps
 """Figures whose plain limit in a budget is the least allowed, not the most."""
 
 
-def figures(
-    names: Iterable[str],
-    side: Side,
-    comparison: Comparison,
-    codes: Collection[str] = (),
-    categories: Mapping[str, Collection[str]] | None = None,
-) -> Mapping[str, float | None]:
+@dataclass(frozen=True)
+class Known:
+    """What may be asked for behind a dot; where one is empty, any is taken.
+
+    Attributes:
+        codes: all codes that a finding can have.
+        categories: all categories of the breakdown, each with the tables of which one must be there.
+    """
+
+    codes: Collection[str] = ()
+    categories: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+ANY = Known()
+
+
+def figures(names: Iterable[str], side: Side, comparison: Comparison, known: Known = ANY) -> Mapping[str, float | None]:
     """The figures called ``names`` of one side.
 
     Args:
         names: from the table above.
         side: the side under test.
         comparison: it against the other side.
-        codes: all codes that a finding can have; another one is refused. Empty: any is taken.
-        categories: all categories of the breakdown, each with the tables of which one must be there; likewise.
+        known: what there is; another name is refused.
 
     Raises:
         UsageError: there is no such figure.
     """
-    wanted = understood(names, codes, categories or {})
-    return {name: _figure(name, side, comparison, codes, categories or {}) for name in wanted}
+    return {name: _figure(name, side, comparison, known) for name in understood(names, known)}
 
 
-def understood(names: Iterable[str], codes: Collection[str], categories: Collection[str]) -> list[str]:
+def understood(names: Iterable[str], known: Known) -> list[str]:
     """The names, once each of them is known to be one.
 
     Raises:
         UsageError: there is no such figure; the line names those that there are, and the nearest.
     """
-    return [name for name in names if _is_one(name, codes, categories)]
+    return [name for name in names if _is_one(name, known)]
 
 
-def _is_one(name: str, codes: Collection[str], categories: Collection[str]) -> bool:
+def _is_one(name: str, known: Known) -> bool:
     head, _, rest = name.partition(".")
-    if head == "findings" and rest and codes:
-        known, why, there = [f"findings.{c}" for c in codes], "no finding has that code", f"Codes: {_listed(codes)}"
-    elif head == "category" and rest and categories:
-        known, why = [f"category.{c}{unit}" for c in categories for unit in UNITS], "no category has that name"
-        there = f"Categories, each with _ms or _percent: {', '.join(categories)}"
+    if head == "findings" and rest and known.codes:
+        there = f"Codes: {', '.join(sorted(known.codes))}"
+        wanted, why = [f"findings.{c}" for c in known.codes], "no finding has that code"
+    elif head == "category" and rest and known.categories:
+        there = f"Categories, each with _ms or _percent: {', '.join(known.categories)}"
+        wanted, why = [f"category.{c}{unit}" for c in known.categories for unit in UNITS], "no category has that name"
     else:
-        known, why = [*COMPARED, *MEASURED, "findings"], "no such figure"
-        there = f"There are: {', '.join([*known, 'findings.CODE', 'category.NAME_ms', 'category.NAME_percent'])}"
-        known += [name] if rest and (head == "findings" or (head == "category" and rest.endswith(UNITS))) else []
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
+        wanted, why = [*COMPARED, *MEASURED, "findings"], "no such figure"
+        there = f"There are: {', '.join([*wanted, 'findings.CODE', 'category.NAME_ms', 'category.NAME_percent'])}"
+        wanted += [name] if rest and (head == "findings" or (head == "category" and rest.endswith(UNITS))) else []
+    if name not in wanted:
+        near = difflib.get_close_matches(name, wanted, 1)
         raise UsageError(name, why, f"Did you mean {near[0]}? {there}" if near else there)
     return True
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def _figure(
-    name: str, side: Side, comparison: Comparison, codes: Collection[str], categories: Mapping[str, Collection[str]]
-) -> float | None:
+def _figure(name: str, side: Side, comparison: Comparison, known: Known) -> float | None:
     if name in COMPARED:
         return COMPARED[name](comparison)
     if name in MEASURED:
         return MEASURED[name](side) if side.samples.size else None
     head, _, rest = name.partition(".")
-    return _findings(side, rest, codes) if head == "findings" else _category(side, rest, categories)
+    return _findings(side, rest, known.codes) if head == "findings" else _category(side, rest, known.categories)
 
 
 def _slowdown(comparison: Comparison) -> float | None:

@@ -93,7 +93,7 @@ KINDS: dict[str, Callable[[Side], Amounts | None]] = {
 
 
 def _steps_of_all(side: Side) -> int:
-    """Steps of all processes: the tables of kernels, copies and calls do not tell processes apart."""
+    """Steps of all processes, warm-up too: the tables of kernels and calls are of the whole capture."""
     return sum(row.count for row in side.report.steps)
 
 

@@ -45,7 +45,7 @@ class Side:
     @property
     def steady_steps(self) -> int:
         """Steady steps of all processes: the tables of kernels, copies and calls do not tell processes apart."""
-        return sum(row.count - row.warmup for row in self.report.steps)
+        return sum(len(row.samples_ns) for row in self.report.steps)
 
     @property
     def has_gpu_work(self) -> bool | None:

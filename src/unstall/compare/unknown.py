@@ -16,17 +16,15 @@ MOST = 3
 """Rules named in the line; of a capture without CUDA nineteen cannot run."""
 
 
-def why(
-    name: str, side: Side, comparison: Comparison, codes: Collection[str], categories: Mapping[str, Collection[str]]
-) -> str:
+def why(name: str, side: Side, comparison: Comparison, known: metrics.Known) -> str:
     """One figure, the side that lacks it, and the reason."""
     head, _, rest = name.partition(".")
     if name in metrics.COMPARED:
         return f"{name} is not known: {comparison.reason}"
     if head == "findings":
-        reason = _findings(side, rest, codes)
+        reason = _findings(side, rest, known.codes)
     elif head == "category":
-        reason = _category(side, rest, categories)
+        reason = _category(side, rest, known.categories)
     else:
         reason = _measured(side)
     return f"{name} is not known of {_called(side)}: {reason}"

@@ -136,9 +136,9 @@ class Times:
 
     @cached_property
     def steady_span(self) -> Union:
-        """Host time from the first steady step's start to the last one's end."""
-        frame = self.steps.steady
-        return intervals.union(frame["host_start"].head(1), frame["host_end"].tail(1))
+        """The steps' own, as a union."""
+        start, end = self.steps.steady_span
+        return intervals.union(pl.Series([start]), pl.Series([end]))
 
     @cached_property
     def host_time(self) -> dict[str, Union]:

@@ -10,12 +10,14 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from unstall.fix.patching import parsed
+
 
 def modules(text: str, path: Path) -> list[Path]:
     """Modules that exist as files under the script's folder; none where the script cannot be read."""
     try:
-        tree = ast.parse(text.lstrip("\ufeff"))
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parsed(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     found = {file for name in _names(tree) if (file := _file(path.parent, name))}
     return sorted(found - {path})

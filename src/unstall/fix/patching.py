@@ -115,7 +115,7 @@ def _change(remedy: Remedy, edits: Sequence[object], codes: Sequence[str]) -> Ch
 def _readable(text: str, path: str) -> None:
     """What Python itself cannot read never reaches LibCST, which ends the process over some of it."""
     try:
-        deep = _deep(_compile(text, path))
+        deep = _deep(parsed(text, path))
     except SyntaxError as error:
         where = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
         raise UsageError(path, f"is not Python that can be read ({where})", "Mend the syntax first") from error
@@ -134,18 +134,19 @@ def _deep(tree: ast.AST) -> bool:
     return bool(level)
 
 
-def _compile(text: str, path: str) -> ast.AST:
+def parsed(text: str, path: str) -> ast.Module:
     """Its tree. As bytes, so that a byte order mark and a coding line mean what they mean in a file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the script's own escapes and the like: its owner hears them when it runs
-        compile(text.encode(), path, "exec", dont_inherit=True)
-        return ast.parse(text.encode(), path)
+        tree = ast.parse(text.encode(), path)
+        compile(tree, path, "exec", dont_inherit=True)
+        return tree
 
 
 def _check(new: str, path: str) -> None:
     """A patch that does not compile is a fault of ours and must not reach anybody."""
     try:
-        _compile(new, path)
+        parsed(new, path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(path, f"the patch would not be valid Python ({error})", "Nothing was written") from error
 

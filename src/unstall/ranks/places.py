@@ -18,9 +18,9 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from unstall.errors import ProfileUnreadable, UsageError
-from unstall.model import Warning_
+from unstall.model import CAPTURES, Warning_
 
-PROFILES = (".sqlite", ".nsys-rep", ".qdstrm", ".pt.trace.json", ".pt.trace.json.gz")
+PROFILES = (*CAPTURES, ".pt.trace.json", ".pt.trace.json.gz")
 """Endings that a folder is searched for, the ones preferred first. What is named itself may be called anything."""
 INSTALL = "pip install 'unstall[ranks]'"
 

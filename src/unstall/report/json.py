@@ -6,6 +6,7 @@ In: a :class:`~unstall.model.Report`, or the bytes of one. Out: the other. The s
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8  # some shells put it before whatever they write into a file
 from typing import TYPE_CHECKING, Any
 
 from unstall.errors import NotAProfile, ProfileUnreadable
@@ -14,7 +15,6 @@ from unstall.report import Output
 if TYPE_CHECKING:
     from unstall.model import Report
 
-BOM = b"\xef\xbb\xbf"  # some shells put it before whatever they write into a file
 SCHEMA_ID = "unstall-report-1"
 
 
@@ -39,7 +39,7 @@ def from_json(data: bytes | str, *, name: str = "report") -> Report:
 
     again = "Write one with unstall report PROFILE --json FILE"
     try:
-        raw = msgspec.json.decode(data.removeprefix(BOM) if isinstance(data, bytes) else data.removeprefix("\ufeff"))
+        raw = msgspec.json.decode((data.encode() if isinstance(data, str) else data).removeprefix(BOM_UTF8))
         version = raw.get("schema_version") if isinstance(raw, dict) else None
         if isinstance(version, int) and version > SCHEMA_VERSION:
             why = f"written in report schema {version}, newer than the {SCHEMA_VERSION} that this unstall reads"
@@ -49,7 +49,7 @@ def from_json(data: bytes | str, *, name: str = "report") -> Report:
         raise NotAProfile(name, f"JSON, but not a report of unstall ({error})", again) from error
     except RecursionError as error:
         raise ProfileUnreadable(name, "JSON nested too deeply for a report", again) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ProfileUnreadable(name, f"not readable as JSON ({error})", again) from error
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from codecs import BOM_UTF8
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ import msgspec
 
 from unstall.errors import NotAProfile, ProfileUnreadable
 
-BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 LARGEST = 2 << 30
 """Bytes of JSON, unpacked. Its events take about three times that in memory; a trace of this size holds minutes."""
@@ -95,7 +95,7 @@ def read(path: Path) -> tuple[Trace, int]:
         ProfileUnreadable: cut off, damaged, not JSON, or too large.
         NotAProfile: JSON of something else.
     """
-    data = unpacked(path).removeprefix(BOM)
+    data = unpacked(path).removeprefix(BOM_UTF8)
     try:
         return _decode(data)
     except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ def begins(head: bytes) -> bytes:
             head = zlib.decompressobj(31).decompress(head, 1 << 16)
         except zlib.error:
             return b""
-    return head.removeprefix(BOM).lstrip()
+    return head.removeprefix(BOM_UTF8).lstrip()
 
 
 def _inflate(path: Path, blocks: Any) -> Any:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from unstall.lang import speaker
+from unstall.model import CAPTURES
 from unstall.report import counters, text, words
 from unstall.report.html import charts
 from unstall.report.html.texts import Say
@@ -20,7 +21,6 @@ from unstall.report.html.texts import Say
 if TYPE_CHECKING:
     from unstall.model import BreakdownRow, Category, Finding, Report, StepsRow
 
-CAPTURES = (".sqlite", ".nsys-rep", ".qdstrm")  # a notebook's cell, or a text, is no file that fix and try take
 LONGEST_NAME = 80  # inside a sentence
 LONGEST_TEXT = 600
 PROCESSES_SHOWN = 4
@@ -348,6 +348,7 @@ def _proof(evidence: Any, say: Say) -> Proof:
 def _commands(report: Report, finding: Finding) -> list[str]:
     """What to type next; with the capture, where it is a file, so that what is written is what the page advises."""
     path = report.profile.path
+    # a notebook's cell, or a text, is no file that fix and try take
     file = PurePath(path).suffix in CAPTURES and text.visible(path) == path
     only = f"--profile {shlex.quote(path)} --only {finding.code}" if file else f"--only {finding.code}"
     out = [f"unstall fix TRAIN.py {only}"] if finding.fix.patch else []
