@@ -73,7 +73,8 @@ class Ratio:
 def describe(samples: npt.ArrayLike) -> Side:
     """Level, spread, correlation and drift of the steady samples of one run (at least one, all above zero)."""
     x = _thinned(np.asarray(samples, dtype=np.float64))
-    drift, rest = _trend(np.round(np.log(x / np.median(x)), DIGITS))
+    logs: Floats = np.log(x / np.median(x))
+    drift, rest = _trend(logs.round(DIGITS))
     tau = correlation_time(rest)
     block = block_length(x.size, tau)
     medians, means = _bootstrap(x, block)
