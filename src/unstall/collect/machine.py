@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from unstall.nsys.ask import ask
 from unstall.nsys.discover import Nsys
 
-SECONDS = 20.0  # `nsys status -e` takes 0.1 s
 CAPABILITIES = {"SYS_ADMIN": 21, "PERFMON": 38, "SYS_PTRACE": 19}  # bits of linux/capability.h
 PARANOID_FOR_SAMPLES = 2  # above it, Linux refuses perf_event_open without a capability
 
@@ -112,15 +111,8 @@ def nvidia_smi() -> str:
 
 
 def _said(command: list[str]) -> str:
-    """All that a command prints; nothing when it cannot be run."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout + done.stderr
+    """All that a command prints; nothing when it does not run to its end."""
+    return ask(command, {**os.environ, "LC_ALL": "C"}).text
 
 
 def sampling_of(text: str) -> bool | None:

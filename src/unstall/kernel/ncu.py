@@ -21,6 +21,7 @@ from pathlib import Path
 
 from unstall.errors import CollectionFailed, UsageError
 from unstall.kernel.target import Target
+from unstall.nsys.ask import ask
 from unstall.nsys.discover import find_ncu, version_of
 
 SECTIONS = (
@@ -55,7 +56,7 @@ FAILURES = (
 UNKNOWN_COUNTER = re.compile(r"(?i)failed to find metric|unknown metric|metrics? .*(not (found|available)|invalid)")
 NOTHING = "No kernels were profiled"
 NO_NCU = "Install Nsight Compute (it comes with the CUDA toolkit), or name it with NCU=/path/to/ncu"
-SECONDS = 60  # for reading the report back
+SECONDS = 60.0  # for reading the report back
 
 
 @dataclass(frozen=True)
@@ -140,17 +141,12 @@ def _run(line: list[str]) -> int:
 
 def _printed(tool: Path, report: Path) -> str:
     line = [str(tool), "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
-    try:
-        done = subprocess.run(
-            line, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CollectionFailed("ncu", f"did not print its report ({error})", NO_NCU) from error
-    if '"ID"' not in done.stdout:
-        words = (done.stdout + done.stderr).strip().splitlines()
-        raise CollectionFailed("ncu", f"did not print its report ({words[-1] if words else 'it said nothing'})", NO_NCU)
-    return done.stdout
+    said = ask(line, {**os.environ, "LC_ALL": "C"}, SECONDS)
+    if '"ID"' not in said.out:
+        words = said.text.strip().splitlines()
+        why = said.why or (words[-1] if words else "it said nothing")
+        raise CollectionFailed("ncu", f"did not print its report ({why})", NO_NCU)
+    return said.out
 
 
 def _failure(said: str, target: Target, code: int) -> Exception:
@@ -168,8 +164,4 @@ def _failure(said: str, target: Target, code: int) -> Exception:
 
 
 def _version(tool: Path) -> str:
-    try:
-        done = subprocess.run([str(tool), "--version"], capture_output=True, text=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ".".join(map(str, version_of(done.stdout)))
+    return ".".join(map(str, version_of(ask([str(tool), "--version"]).out)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from unstall.errors import UnstallError
 from unstall.instrument import PARTS, Options
+from unstall.nsys.ask import ask
 
 if TYPE_CHECKING:
     from unstall.notebook.cell import Captured
@@ -49,8 +50,7 @@ class Session:
 
     def state(self) -> str:
         """As ``nsys sessions list`` calls it: ``Launched``, ``Collection`` …; empty where it does not know."""
-        said = self._nsys("sessions", "list").stdout
-        rows = [line.split() for line in said.splitlines()]
+        rows = [line.split() for line in ask([str(self.tool), "sessions", "list"]).out.splitlines()]
         return next((row[2] for row in rows if row[:1] == [self.number] and len(row) > 2), "")
 
     @contextmanager

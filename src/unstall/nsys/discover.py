@@ -12,14 +12,12 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unstall.nsys import libraries
-
-SECONDS = 20.0  # `nsys --version` takes 0.1 s; a first call from a cold network disk takes longer
+from unstall.nsys.ask import ask
 
 # Folder names of a target, by what the machine calls itself. sbsa is the Arm server, armv8 the older name and Tegra.
 FOLDERS = {
@@ -196,20 +194,14 @@ def _examine(path: Path, source: str, target: Path, place: Place) -> Nsys:
 
 def _ask(path: Path) -> tuple[tuple[int, ...], str]:
     """Its version, and why it would not run."""
-    try:
-        done = subprocess.run(
-            [str(path), "--version"], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return (), f"does not answer --version within {SECONDS:.0f} s"
-    except OSError as error:
-        return (), (error.strerror or str(error)).lower()
-    said = done.stdout + done.stderr
-    version = version_of(done.stdout)
-    if done.returncode and not version:
-        lacks = libraries.not_found(said)
-        words = said.strip().splitlines()
-        return (), f"lacks {', '.join(lacks)}" if lacks else (words[-1] if words else f"ends with {done.returncode}")
+    said = ask([str(path), "--version"])
+    if said.why:
+        return (), said.why
+    version = version_of(said.out)
+    if said.code and not version:
+        lacks = libraries.not_found(said.text)
+        words = said.text.strip().splitlines()
+        return (), f"lacks {', '.join(lacks)}" if lacks else (words[-1] if words else f"ends with {said.code}")
     return version, ""
 
 

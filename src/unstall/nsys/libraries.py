@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from unstall.nsys.ask import ask
+
 EXTRA = "UNSTALL_LIBS"
 """Environment variable: folders (``:`` between them) with libraries, where nothing can be installed."""
-
-SECONDS = 20.0  # ldd of the importer's 200 MB of libraries takes 0.1 s; a cold network disk takes longer
 
 # library → package, by family of distributions. Only what the importer of some nsys was seen or reported to lack.
 PACKAGES: dict[str, dict[str, str]] = {
@@ -77,24 +76,14 @@ def missing(binary: Path, folders: Iterable[Path] = (), environ: Mapping[str, st
 
 
 def _ldd(binaries: list[Path], env: Mapping[str, str]) -> str | None:
-    try:
-        done = subprocess.run(
-            ["ldd", *map(str, binaries)], env=env, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    said = done.stdout + done.stderr
-    return said if not done.returncode or "not found" in said else None
+    said = ask(["ldd", *map(str, binaries)], env)
+    return said.text if said.code == 0 or "not found" in said.text else None
 
 
 def _not_loadable(names: list[str], env: Mapping[str, str]) -> list[str]:
     """Those that the dynamic loader cannot find: asked to load them into a program that does nothing, it names them."""
-    env = {**env, "LD_PRELOAD": " ".join(names)}
-    try:
-        done = subprocess.run(["true"], env=env, capture_output=True, text=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return re.findall(r"object '([^']+)' from LD_PRELOAD cannot be preloaded", done.stderr) if names else []
+    said = ask(["true"], {**env, "LD_PRELOAD": " ".join(names)})
+    return re.findall(r"object '([^']+)' from LD_PRELOAD cannot be preloaded", said.err) if names else []
 
 
 def not_found(text: str) -> list[str]:
