@@ -36,7 +36,7 @@ from unstall.collect.private import (
     redact_command,
     secret_names,
 )
-from unstall.collect.tables import ENVIRONMENT, HOSTS, META, TOLD, Columns, columns_of, quoted, tables_of
+from unstall.collect.tables import ENVIRONMENT, HOSTS, META, TOLD, Columns, columns_of, facts_of, quoted, tables_of
 from unstall.errors import NotAProfile, ProfileUnreadable, UsageError
 
 __all__ = ["GONE", "Found", "clean_up", "is_environment", "is_secret", "redact", "redact_command", "secret_names"]
@@ -214,9 +214,7 @@ def _check(source: Path, target: Path, force: bool) -> None:
 
 def _learn(db: sqlite3.Connection, tables: Columns, found: Found) -> None:
     """Host names, user names and secrets, from the places where they are called so."""
-    for table in {*META, ENVIRONMENT} & tables.keys():
-        if not {"name", "value"} <= set(tables[table]):
-            continue
+    for table in facts_of(db):
         for name, value in db.execute(f'SELECT name, value FROM "{table}"').fetchall():
             if HOSTS.match(str(name)) and isinstance(value, str):
                 found.learn_host(value)

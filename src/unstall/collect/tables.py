@@ -6,6 +6,7 @@ those rows of the small tables whose value says who, where or with what argument
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 
@@ -25,6 +26,16 @@ TEXT_TYPES = ("TEXT", "VARCHAR", "CHAR", "CLOB")
 def tables_of(db: sqlite3.Connection) -> list[str]:
     """Names of the tables."""
     return [n for (n,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+
+
+def facts_of(db: sqlite3.Connection) -> list[str]:
+    """The small tables of names and values that are here, as tables or as views over them."""
+    found = []
+    for table in (*META, ENVIRONMENT):
+        with contextlib.suppress(sqlite3.Error):  # not there, or a view that cannot be read
+            db.execute(f"SELECT name, value FROM {table} LIMIT 0")
+            found.append(table)
+    return found
 
 
 def columns_of(db: sqlite3.Connection, *, text_only: bool) -> Columns:

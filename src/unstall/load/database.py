@@ -8,6 +8,7 @@ off, still being written, damaged) is refused here with one clear line.
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ import adbc_driver_sqlite
 import polars as pl
 
 from unstall.errors import ProfileUnreadable
+from unstall.load.views import most_rows, views_of
 
 MAGIC = b"SQLite format 3\x00"
 AGAIN = "Export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
@@ -28,7 +30,9 @@ class Database:
 
     Attributes:
         path: the file.
-        tables: table → its columns.
+        tables: table, or view that takes the place of one → its columns.
+        views: view → its columns.
+        broken: view that cannot be read → why.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,6 +42,26 @@ class Database:
         # immutable: no lock, no journal, no -shm file beside the input, works in a read-only folder
         self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
         self.tables = self._catalog()
+        self.views, self.broken = self._views()
+        self.tables |= self.views
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Its columns, none where it is not there; refuses a view that cannot be read."""
+        if table in self.broken:
+            hint = "Drop it or mend it, or name the export that it was made from"
+            raise ProfileUnreadable(str(self.path), f"its view {table} cannot be read ({self.broken[table]})", hint)
+        return self.tables.get(table, frozenset())
+
+    def read(self, table: str, sql: str) -> pl.DataFrame:
+        """The rows of ``sql``, which reads this table."""
+        if table not in self.views:
+            return self.query(sql)
+        most = most_rows(self._before.st_size)
+        frame = self.query(f"{sql} LIMIT {most + 1}")
+        if len(frame) > most:
+            hint = "Name the export that it was made from"
+            raise ProfileUnreadable(str(self.path), f"its view {table} gives more rows than the file can hold", hint)
+        return frame
 
     def query(self, sql: str) -> pl.DataFrame:
         """The rows of ``sql``. Safe to call from several threads: each call has a connection of its own."""
@@ -56,12 +80,12 @@ class Database:
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """A small table as tuples of text, ``None`` where it or a column is missing; broken UTF-8 is replaced."""
-        have = self.tables.get(table, frozenset())
+        have = self.columns(table)
         if not have:
             return []
         picked = [f'CAST("{c}" AS BLOB)' if c in have else "NULL" for c in columns]
         heads = ", ".join(f"x'' AS c{i}" for i in range(len(columns)))
-        frame = self.query(f'SELECT {heads} UNION ALL SELECT {", ".join(picked)} FROM "{table}"').slice(1)
+        frame = self.read(table, f'SELECT {heads} UNION ALL SELECT {", ".join(picked)} FROM "{table}"').slice(1)
         return frame.select(text_of(frame[c]) for c in frame.columns).rows()
 
     def check_unchanged(self) -> None:
@@ -79,6 +103,12 @@ class Database:
             return {}
         named = frame.select(text_of(frame["t"]), text_of(frame["c"]))
         return {t: frozenset(columns) for t, columns in named.group_by("t").agg("c").iter_rows()}
+
+    def _views(self) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
+        try:
+            return views_of(self._uri)
+        except (sqlite3.Error, UnicodeError) as error:
+            raise ProfileUnreadable(str(self.path), f"damaged SQLite file ({error})", AGAIN) from error
 
 
 def check_whole(path: Path) -> None:

@@ -78,11 +78,11 @@ class Facts:
 
 def read_facts(db: Database) -> Facts:
     """Read them; :class:`NotAProfile` for an SQLite file of something else."""
-    known = {s.origin for s in (*SOURCES, NVTX)}
-    described = {"META_DATA_EXPORT", "EXPORT_META_DATA", "UNSTALL_META"} & db.tables.keys()
-    if not described and not ({"StringIds"} <= db.tables.keys() and known & db.tables.keys()):
+    known, there = {s.origin for s in (*SOURCES, NVTX)}, db.tables.keys() | db.broken.keys()
+    described = {"META_DATA_EXPORT", "EXPORT_META_DATA", "UNSTALL_META"} & there
+    if not described and not ({"StringIds"} <= there and known & there):
         raise NotAProfile(str(db.path), *_something_else(db))
-    lacks = {"id", "value"} - db.tables.get("StringIds", frozenset({"id", "value"}))
+    lacks = {"id", "value"} - (db.columns("StringIds") or {"id", "value"})
     if lacks:
         why = f"not a schema of nsys that is known here: StringIds has no column {', '.join(sorted(lacks))}"
         raise NotAProfile(str(db.path), why, "Export the report again with nsys export, or report this version of nsys")

@@ -44,9 +44,9 @@ class Source:
     where: str = ""
     where_column: str = ""
 
-    def usable(self, tables: Mapping[str, Set[str]]) -> bool:
-        """Whether the export has this table with the columns that it cannot do without."""
-        return set(self.needs) <= tables.get(self.origin, frozenset())
+    def usable(self, have: Set[str]) -> bool:
+        """Whether these are columns enough of its table to mean something."""
+        return set(self.needs) <= have
 
     def found(self, have: Set[str]) -> dict[str, str]:
         """Ours → the candidate that the export has, its mark kept."""

@@ -69,23 +69,26 @@ def read(path: Path) -> Profile:
 
 def _read_all(db: Database) -> list[Part]:
     names = _names(db)
-    jobs = [(s, part) for s in SOURCES if s.usable(db.tables) for part in _slices(db, s)]
+    jobs = [(s, part) for s in SOURCES if s.usable(db.columns(s.origin)) for part in _slices(db, s)]
     with ThreadPoolExecutor(min(MAX_THREADS, _cores())) as pool:
         return list(pool.map(lambda job: _read_part(db, names, *job), jobs))
 
 
 def _names(db: Database) -> Names:
-    if "StringIds" not in db.tables:
+    if not db.columns("StringIds"):
         return Names(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.String))
     blob = "CAST(value AS BLOB)"
     value = f"coalesce(substr({blob}, 1, {LONGEST_NAME}), {blob})"  # SQLite: no bytes of an empty blob are NULL
-    rows = db.query(f"SELECT 0 AS id, x'' AS value UNION ALL SELECT id, {value} FROM StringIds").slice(1)
+    rows = db.read("StringIds", f"SELECT 0 AS id, x'' AS value UNION ALL SELECT id, {value} FROM StringIds").slice(1)
     rows = as_integers("", rows, ("value",), Doubts())  # an id that is none names nothing
     return Names(rows["id"], text_of(rows["value"]))
 
 
 def _slices(db: Database, source: Source) -> Iterator[tuple[int, int] | None]:
-    """Ranges of row ids, or one ``None`` for a table that is small or has no row ids."""
+    """Ranges of row ids, or one ``None`` for a table that is small or has no row ids, as a view."""
+    if source.origin in db.views:
+        yield None
+        return
     try:
         low, high = db.query(
             f'SELECT (SELECT min(rowid) FROM "{source.origin}") AS low, '
@@ -105,7 +108,7 @@ def _read_part(db: Database, names: Names, source: Source, rowids: tuple[int, in
     found = source.found(db.tables[source.origin])
     text = {ours for ours, name in found.items() if name.startswith("$")}
     # Columns of one Arrow batch are freed together: the copy lets those not kept go.
-    frame = db.query(source.select(db.tables[source.origin], rowids)).slice(1).rechunk()
+    frame = db.read(source.origin, source.select(db.tables[source.origin], rowids)).slice(1).rechunk()
     frame = as_integers(source.table, frame, text, doubts)
     frame = frame.with_columns(
         *(text_of(frame[c]) for c in text),
