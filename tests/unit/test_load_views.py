@@ -79,14 +79,32 @@ def test_a_broken_view_that_nobody_asks_for_is_none_of_our_business(edited: Edit
 
 
 def test_a_view_without_end_is_not_run(edited: Edit) -> None:
-    with pytest.raises(ProfileUnreadable, match="without end"):
+    with pytest.raises(ProfileUnreadable, match="it calls itself"):
         edited(view(KERNELS, ENDLESS))
 
 
 def test_a_view_larger_than_its_file_is_refused(edited: Edit) -> None:
     many = ", ".join(f"raw_{KERNELS} AS t{i}" for i in range(9))  # 4 to the 9th
-    with pytest.raises(ProfileUnreadable, match="more rows than the file can hold"):
+    with pytest.raises(ProfileUnreadable, match="more than 16 times what the file holds"):
         edited(view(KERNELS, f"SELECT t0.* FROM {many}"))
+
+
+def test_a_view_with_texts_larger_than_its_file_is_refused(edited: Edit) -> None:
+    many = "m" * 3000
+    value = f"replace(replace(value, 'm', '{many}'), 'm', '{many}')"  # of each letter nine million
+    with pytest.raises(ProfileUnreadable, match="more than 16 times"):
+        edited(view("StringIds", f"SELECT id, {value} AS value FROM raw_StringIds"))
+
+
+@pytest.mark.parametrize("call", ["load_extension('/tmp/evil.so')", "zeroblob(1000000000)", "random()"])
+def test_a_view_that_calls_more_than_plain_functions_is_not_run(call: str, edited: Edit) -> None:
+    with pytest.raises(ProfileUnreadable, match=f"cannot be read .*{call.partition('(')[0]}"):
+        edited(view(KERNELS, f"SELECT *, {call} AS more FROM raw_{KERNELS}"))
+
+
+def test_plain_functions_may_clean(edited: Edit) -> None:
+    profile = edited(view("StringIds", "SELECT id, replace(trim(value), 'gemm', 'GEMM') AS value FROM raw_StringIds"))
+    assert profile.kernels is not None and set(profile.kernels["name"]) == {"GEMM"}
 
 
 def test_a_host_that_only_a_view_names_is_taken_out(export: Path, tmp_path: Path, edited: Edit) -> None:

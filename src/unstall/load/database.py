@@ -18,7 +18,7 @@ import adbc_driver_sqlite
 import polars as pl
 
 from unstall.errors import ProfileUnreadable
-from unstall.load.views import most_rows, views_of
+from unstall.load.views import MOST, measure, views_of
 
 MAGIC = b"SQLite format 3\x00"
 AGAIN = "Export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
@@ -56,12 +56,11 @@ class Database:
         """The rows of ``sql``, which reads this table."""
         if table not in self.views:
             return self.query(sql)
-        most = most_rows(self._before.st_size)
-        frame = self.query(f"{sql} LIMIT {most + 1}")
-        if len(frame) > most:
-            hint = "Name the export that it was made from"
-            raise ProfileUnreadable(str(self.path), f"its view {table} gives more rows than the file can hold", hint)
-        return frame
+        most = MOST * self._before.st_size
+        if self.query(measure(table, self.views[table], most)).item() > most:
+            why = f"its view {table} gives more than {MOST} times what the file holds"
+            raise ProfileUnreadable(str(self.path), why, "Name the export that it was made from")
+        return self.query(sql)
 
     def query(self, sql: str) -> pl.DataFrame:
         """The rows of ``sql``. Safe to call from several threads: each call has a connection of its own."""
