@@ -214,12 +214,11 @@ def _check(source: Path, target: Path, force: bool) -> None:
 
 def _learn(db: sqlite3.Connection, tables: Columns, found: Found) -> None:
     """Host names, user names and secrets, from the places where they are called so."""
-    for table in facts_of(db):
-        for name, value in db.execute(f'SELECT name, value FROM "{table}"').fetchall():
-            if HOSTS.match(str(name)) and isinstance(value, str):
-                found.learn_host(value)
-            if str(name).upper().endswith("USER_NAME") and isinstance(value, str):
-                found.learn_user(value)
+    for name, value in facts_of(db):
+        if HOSTS.match(str(name)) and isinstance(value, str):
+            found.learn_host(value)
+        if str(name).upper().endswith("USER_NAME") and isinstance(value, str):
+            found.learn_user(value)
     for block in _blocks(db, tables):
         for entry in block.split("\0"):
             found.learn(entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+from collections.abc import Iterator
 
 Columns = dict[str, list[str]]
 """Table → some of its columns."""
@@ -20,6 +21,7 @@ TOLD = re.compile(
     r"|StoragePath|InstallDir|MachineId|SerialNumber", re.IGNORECASE
 )  # fmt: skip
 HOSTS = re.compile(r"^(Hostname|EXPORT_HOST|DEVICE_DISPLAY_NAME|HostName)$")
+MOST_FACTS = 1_000_000  # there are some hundreds; a view might have no end
 TEXT_TYPES = ("TEXT", "VARCHAR", "CHAR", "CLOB")
 
 
@@ -28,14 +30,11 @@ def tables_of(db: sqlite3.Connection) -> list[str]:
     return [n for (n,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
 
-def facts_of(db: sqlite3.Connection) -> list[str]:
-    """The small tables of names and values that are here, as tables or as views over them."""
-    found = []
+def facts_of(db: sqlite3.Connection) -> Iterator[tuple[object, object]]:
+    """Names and values of the small tables that hold them, be they tables or views over some."""
     for table in (*META, ENVIRONMENT):
-        with contextlib.suppress(sqlite3.Error):  # not there, or a view that cannot be read
-            db.execute(f"SELECT name, value FROM {table} LIMIT 0")
-            found.append(table)
-    return found
+        with contextlib.suppress(sqlite3.OperationalError):  # not there, or a view that cannot be read
+            yield from db.execute(f"SELECT name, value FROM {table} LIMIT {MOST_FACTS}").fetchall()
 
 
 def columns_of(db: sqlite3.Connection, *, text_only: bool) -> Columns:
