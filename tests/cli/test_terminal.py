@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from rich.console import Console
 from unstall.analyze import analyze
 from unstall.diagnose import diagnose
 from unstall.model import Evidence, NotChecked, ProfileFacts, Report, Warning_, Where
-from unstall.report import terminal
+from unstall.report import inline, terminal
 from unstall.report.html import to_html
 from unstall.report.markdown import to_markdown
 from unstall.testing import TraceBuilder, ms
@@ -127,17 +128,54 @@ def test_names_cannot_reach_the_terminal(columns: str, monkeypatch: pytest.Monke
     assert len(out.splitlines()) < 150, "a name of thousands of letters does not fill the screen"
 
 
-@pytest.mark.parametrize(("base", "said"), [(24_000_000, True), (25_200_000, False), (None, False)])
+Faces = Callable[[Report, Callable[[Report], str]], str]
+FACES: dict[str, Faces] = {
+    "terminal": lambda report, shown: shown(report),
+    "markdown": lambda report, _: to_markdown(report),
+    "html": lambda report, _: to_html(report),
+    "notebook": lambda report, _: inline.to_html(report) or "",
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(
+    ("base", "speedup", "gain"),
+    [
+        (24_000_000, 8.89, "8.9× from about 24.0 ms without the profiler"),
+        (25_310_000, 9.37, "9.4×"),  # the step that is shown
+        (25_190_000, 9.33, "9.3× from about 25.2 ms without the profiler"),  # 25.3 / 2.70 is 9.4
+        (None, 9.37, "9.4×"),
+        (None, 12.0, "12.0× from about 32.4 ms, the mean of all steps"),
+    ],
+)
 def test_a_gain_from_another_step_than_the_one_shown_says_from_which(
-    base: int | None, *, said: bool, monkeypatch: pytest.MonkeyPatch
+    base: int | None, speedup: float, gain: str, face: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = samples.full_report(findings=[samples.a_finding(baseline_ns=base)])
-    told = "9.4× from about 24.0 ms without the profiler"
-    assert (told in shown(report, monkeypatch, "160")) is said
-    assert (told in to_markdown(report)) is said
-    assert ("now 24.0 ms without the profiler" in to_html(report)) is said
-    report.steps[0].unprofiled_ns = base
-    assert (told.replace("about ", "") in shown(report, monkeypatch, "160")) is said
+    found = samples.a_finding(baseline_ns=base, predicted_speedup=speedup)
+    report = samples.full_report(findings=[found])
+    out = " ".join(FACES[face](report, lambda report: shown(report, monkeypatch)).split())
+    times, _, step = gain.partition(" from ")
+    assert f"2.70 ms a step, {gain}." in out, "the verdict"
+    if face == "html":
+        assert f"now {step or '25.3 ms'}<" in out and f">{times}<" in out
+    else:
+        assert out.count(gain) == 2 and out.count(f"{times} from") == (2 if step else 0)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_step_that_was_measured_is_not_about(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = samples.a_finding(baseline_ns=24_000_000, predicted_speedup=8.89)
+    report = samples.full_report(findings=[found])
+    report.steps[0].unprofiled_ns = 24_000_000
+    out = " ".join(FACES[face](report, lambda report: shown(report, monkeypatch)).split())
+    assert out.count("24.0 ms without the profiler") >= 2 and "about 24.0 ms" not in out
+
+
+def test_a_remedy_of_another_process_than_the_one_shown_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = samples.full_report(findings=[samples.a_finding(where=Where(process=5), baseline_ns=24_000_000)])
+    report.steps.append(samples.steps_row(process=5))
+    said = " ".join(shown(report, monkeypatch).split())
+    assert "2.70 ms a step of pid 5, 8.9× from about 24.0 ms without the profiler" in said
 
 
 def test_figures_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,21 @@ def test_duration(ns: int | None, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ns", "printed"),
+    [
+        (0, 0),
+        (850.4, 850),
+        (12_345, 12_300),
+        (25_312_000, 25_300_000),
+        (2_134_000_000, 2.13e9),
+        (200_200_000_000, 2e11),
+    ],
+)
+def test_a_duration_as_a_reader_takes_it(ns: float, printed: float) -> None:
+    assert text.as_printed(ns) == pytest.approx(printed, rel=1e-12)
+
+
+@pytest.mark.parametrize(
     ("value", "shown"),
     [(38.54, "38.5 %"), (100.0, "100 %"), (99.96, "100.0 %"), (0.0, "0 %"), (0.01, "<0.1 %"), (None, "–")],
 )

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from unstall.lang import Speaker, speaker
-from unstall.report import text, words
+from unstall.report import gains, text, words
 
 if TYPE_CHECKING:
     from unstall.model import BreakdownRow, Comparison, Finding, Report, StepFigure, StepsRow
@@ -171,7 +171,7 @@ def _finding(report: Report, finding: Finding, say: Speaker, *, first: bool) -> 
     if finding.predicted_step_ns is not None:
         step = text.duration(finding.predicted_step_ns)
         stakes.append(e(say("step predicted with the fix {step}{interval}", step=step, interval="")))
-    if gain := words.gain(report, finding, say):
+    if gain := gains.gain(report, finding, say):
         stakes.append(f"<b>{e(gain)}</b>")
     stakes.append(e(say("confidence {level:said}", level=finding.confidence)))
     evidence = "".join(f"<li>{e(shown.text)}</li>" for shown in finding.evidence[:EVIDENCE_SHOWN])

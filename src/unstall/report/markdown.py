@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from unstall.lang import Speaker, speaker
-from unstall.report import Output, text, words
+from unstall.report import Output, gains, text, words
 
 if TYPE_CHECKING:
     from unstall.model import BreakdownRow, Finding, Report, StepsRow
@@ -115,7 +115,7 @@ def _finding(report: Report, finding: Finding, number: int, say: Speaker) -> str
     stakes = [_cost(report, finding, say)]
     if finding.predicted_step_ns is not None:
         step = say("predicted with the fix {step}", step=text.duration(finding.predicted_step_ns))
-        stakes.append(", ".join(filter(None, (step, words.gain(report, finding, say)))))
+        stakes.append(", ".join(filter(None, (step, gains.gain(report, finding, say)))))
     stakes.append(say("confidence {level:said}", level=finding.confidence))
     lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
     lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from unstall.lang import Speaker, speaker
-from unstall.report import counters, tables, text, words
+from unstall.report import counters, gains, tables, text, words
 from unstall.report.layout import Column, bar, dotted, fit, heading, listed, spark, sticky, table, wrap
 from unstall.report.tables import By
 
@@ -258,7 +258,7 @@ def _stakes(report: Report, finding: Finding, say: Speaker) -> str:
     if finding.predicted_step_ns is not None:
         step = text.duration(finding.predicted_step_ns)
         parts.append(say("step predicted with the fix {step}{interval}", step=step, interval=_interval(finding, say)))
-    if gain := words.gain(report, finding, say):
+    if gain := gains.gain(report, finding, say):
         parts.append(gain)
     parts.append(say("confidence {level:said}", level=finding.confidence))
     return "; ".join([*parts, say("then {limit}", limit=finding.next_limit)] if finding.next_limit else parts)

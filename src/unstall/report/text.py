@@ -81,6 +81,15 @@ def duration(ns: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
+_UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9}
+
+
+def as_printed(ns: float) -> float:
+    """Nanoseconds as :func:`duration` rounds them: what a reader calculates with."""
+    words = duration(ns).split()
+    return sum(float(value) * _UNITS[unit] for value, unit in zip(words[::2], words[1::2], strict=True))
+
+
 def size(count: float | None) -> str:
     """Bytes in decimal units: ``64 B``, ``201 MB``, ``1.25 GB``."""
     if count is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unstall.lang import ENGLISH, Speaker, speaker
-from unstall.report import text
+from unstall.report import gains, text
 
 if TYPE_CHECKING:
     from unstall.model import BreakdownRow, Category, Finding, RangeRow, Report, StepsRow
@@ -54,7 +54,6 @@ TABLES = {
 }
 
 LONGEST_NAME = 80  # of a range inside a sentence
-SAME_STEP = 0.01  # steps that differ by less look the same in the figures shown
 WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
 WAITS = 5  # percent of a step idle from which a GPU does wait for the host (what is less, a launch takes to arrive)
 BUSY_ENOUGH = (
@@ -127,7 +126,7 @@ def verdict_parts(report: Report) -> tuple[str, str]:
         step = text.duration(report.steps[0].step_ns)
         lead = say("A step takes {step}; where it goes cannot be told from this input.", step=step)
         return lead, _largest(report, say)
-    more = [*_shared(report), *([_prediction(first, say)] if first else [])]
+    more = [*_shared(report), *([_prediction(report, first, say)] if first else [])]
     return _of_step(report, row, report.steps[0].limit, say), " ".join(filter(None, more))
 
 
@@ -142,26 +141,6 @@ def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, t
     if place:
         phrase = say("{cost} {place}", cost=phrase, place=place)
     return f"{phrase}, {process}" if process else phrase
-
-
-def gain(report: Report, finding: Finding, say: Speaker) -> str:
-    """``4.9×``, and from what, where that is not the step that is shown: ``4.9× from 22.5 ms without the profiler``."""
-    if finding.predicted_speedup is None:
-        return ""
-    times = text.speedup(finding.predicted_speedup)
-    if not from_another_step(report, finding):
-        return times
-    step = text.duration(finding.baseline_ns)
-    if any(row.unprofiled_ns == finding.baseline_ns for row in report.steps):
-        return say("{times} from {step} without the profiler", times=times, step=step)
-    return say("{times} from about {step} without the profiler", times=times, step=step)  # predicted, not measured
-
-
-def from_another_step(report: Report, finding: Finding) -> bool:
-    """Whether the prediction starts from a step that differs from the one shown, which is under the profiler."""
-    own = next((row for row in report.steps if row.process == finding.where.process), None)
-    base = finding.baseline_ns
-    return own is not None and base is not None and abs(base - own.step_ns) > SAME_STEP * own.step_ns
 
 
 def _shared(report: Report) -> list[str]:
@@ -239,11 +218,16 @@ def _most(row: BreakdownRow, say: Speaker, *, idle: bool = False) -> str:
     return say("{time} of it {what}", time=time, what=what) if idle else say("{time} is {what}", time=time, what=what)
 
 
-def _prediction(finding: Finding, say: Speaker) -> str:
-    if finding.predicted_step_ns is None or finding.predicted_speedup is None:
+def _prediction(report: Report, finding: Finding, say: Speaker) -> str:
+    shown = report.steps[0]
+    gain = gains.gain(report, finding, say, shown)
+    if not gain:
         return ""
-    step, times = text.duration(finding.predicted_step_ns), text.speedup(finding.predicted_speedup)
-    figure = say("{step} a step, {times}", step=step, times=times)
+    step = text.duration(finding.predicted_step_ns)
+    if finding.where.process == shown.process:
+        figure = say("{step} a step, {times}", step=step, times=gain)
+    else:
+        figure = say("{step} a step of pid {pid}, {times}", step=step, pid=finding.where.process, times=gain)
     if finding.confidence != "high":
         figure += say(", confidence {level:said}", level=finding.confidence)
     return say("Predicted with the first remedy ({remedy}): {figure}.", remedy=finding.fix.title, figure=figure)

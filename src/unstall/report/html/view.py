@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstall.lang import speaker
 from unstall.model import CAPTURES
-from unstall.report import counters, text, words
+from unstall.report import counters, gains, text, words
 from unstall.report.html import charts
 from unstall.report.html.texts import Say
 
@@ -283,7 +283,7 @@ def _numbered(card: Card, number: int) -> Card:
 
 
 def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
-    now, same = _now(report, finding), not words.from_another_step(report, finding)
+    begin = gains.start(report, finding, speaker(report.language))
     predicted = finding.predicted_step_ns
     low, high = finding.predicted_low_ns, finding.predicted_high_ns
     takes = ("takes" if predicted is None else "cost") + ("" if report.steps else "_capture")
@@ -297,13 +297,13 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         cost=say(takes, time=text.duration(finding.cost_ns_per_step)),
         where=list(_where(report, finding, say)),
         evidence=[_proof(e, say) for e in finding.evidence],
-        now=say("now" if same else "unprofiled_now", time=text.duration(now)) if now else "",
+        now=say("now", time=begin.said) if begin else "",
         predicted="" if predicted is None else text.duration(predicted),
         interval=""
         if low is None or high is None
         else say("interval", low=text.duration(low), high=text.duration(high)),
-        speedup="" if finding.predicted_speedup is None else text.speedup(finding.predicted_speedup),
-        mark=charts.mark(now, predicted, low, high) if now and predicted is not None else None,
+        speedup=gains.times(finding, begin) if begin else "",
+        mark=charts.mark(round(begin.ns), predicted, low, high) if begin and predicted is not None else None,
         fix_title=_safe(finding.fix.title),
         fix_text=text.visible(finding.fix.text),
         safety=finding.fix.safety,
@@ -313,18 +313,6 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         overlaps=[_name(code) for code in finding.overlaps],
         category=finding.category if finding.category in words.CATEGORIES else "unknown",
     )
-
-
-def _now(report: Report, finding: Finding) -> int:
-    """The step of the finding's process as it is, without the profiler where that is known: what its prediction is
-    held against."""
-    if finding.baseline_ns is not None:
-        return finding.baseline_ns
-    rows = report.steps
-    own = next((row for row in rows if row.process == finding.where.process), rows[0] if rows else None)
-    if own is None:
-        return 0
-    return own.unprofiled_ns or own.step_ns
 
 
 def _where(report: Report, finding: Finding, say: Say) -> Iterator[tuple[str, str]]:
