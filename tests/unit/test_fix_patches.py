@@ -415,6 +415,37 @@ def test_what_cannot_be_patched_is_one_line(tmp_path: Path, content: bytes, why:
     assert "\n" not in str(caught.value) and script.read_bytes() == content and len(list(tmp_path.iterdir())) == 1
 
 
+TRAINS = "for x in data:\n    loss = model(x)\n    loss.backward()\n"
+THROUGH = "def step(x):\n    self.optimizer.step()\ndef once(x):\n    step(x)\nwhile True:\n    once(1)\n"
+NO_TRAINING = {
+    "agent.py": "for _ in range(9):\n    env.step(1)\n    scheduler.step()\n",
+    "once.py": "loss.backward()\nopt.step()\nfor x in data:\n    print(x)\n",
+    "broken.py": "for x in data:\n    loss.backward(\n",
+    "notes.txt": TRAINS,
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "Name the script that trains"),
+        (NO_TRAINING, "Name the script that trains"),
+        ({**NO_TRAINING, "my train.py": TRAINS}, "Name the script that trains: unstall fix '{}/my train.py'"),
+        (
+            {**NO_TRAINING, "b.py": TRAINS, "a.py": THROUGH},
+            "Name the script that trains: unstall fix {}/a.py, or unstall fix {}/b.py",
+        ),
+        (dict.fromkeys(("a.py", "b.py", "c.py", "d.py"), TRAINS), "Name the script that trains"),
+    ],
+)
+def test_a_folder_names_its_scripts_that_train(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError) as caught:
+        fix.run(str(tmp_path), profile=None, only=(), workers=None, apply=True, json=None)
+    assert str(caught.value) == f"{tmp_path}: is a folder. {said.replace('{}', str(tmp_path))}"
+
+
 def test_channels_last_only_where_there_are_convolutions() -> None:
     text = (
         "import torch\nclass Net(torch.nn.Module):\n    c = torch.nn.Conv2d(1, 2, 3)\n"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from unstall.commands.files import STDOUT, check, emit, write
 from unstall.commands.progress import teller
-from unstall.errors import UnstallError
+from unstall.errors import UnstallError, UsageError
 
 if TYPE_CHECKING:
     from unstall.fix.patching import Change, Patch
     from unstall.fix.remedy import Remedy
     from unstall.model import Report
 
+MOST_NAMED = 3  # scripts of a folder; a choice of more is no help
 UNPROVEN = "no profile was given: these are all that apply, and none of them is proven to gain anything"
 
 
@@ -40,6 +41,8 @@ def run(
     if json and json != STDOUT:
         check(json, [script, profile])
     path = Path(script)
+    if path.is_dir():
+        raise UsageError(script, "is a folder", _named(path))
     text = patching.read(path)
     remedies, findings, advised = _wanted(profile, only)
     count = workers or advised or dataloader_workers.workers()
@@ -49,6 +52,16 @@ def run(
     _show(made.patch, json, language)
     if not made.patch.diff and json != STDOUT:
         _elsewhere(path, text, remedies, profile, teller(language))
+
+
+def _named(folder: Path) -> str:
+    """What to type instead: the scripts of the folder that look like those that train, where they are few."""
+    from unstall.fix import training
+
+    found = [f"unstall fix {shlex.quote(str(path))}" for path in training.scripts(folder)]
+    if not 0 < len(found) <= MOST_NAMED:
+        return "Name the script that trains"
+    return f"Name the script that trains: {', or '.join(found)}"
 
 
 def _elsewhere(
