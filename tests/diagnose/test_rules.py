@@ -258,3 +258,20 @@ def test_stragglers_not_looked_for_say_why(counts: tuple[int, ...], reason: str,
             trace.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL()", k * 1_000_000, kernel_dur=90_000, device=device)
     (told,) = [n for n in diagnose(analyze(trace.profile())).not_checked if n.code == "straggler-rank"]
     assert reason in told.reason and told.applies == applies
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        ("2022.4.2.1", "this nsys may hang with them"),
+        ("2023.2.3", "collect with `--sample=process-tree` where"),
+        ("2025.3.1.90", "collect with `--sample=process-tree --python-sampling=true` where"),
+        ("", "collect with `unstall run --collector builtin`"),
+    ],
+)
+def test_host_work_without_samples_advises_what_its_nsys_can(version: str, advice: str) -> None:
+    trace = TraceBuilder().meta(producer_version=version)
+    registry.rule("host-python-work").module.fires(trace)
+    found = diagnose(analyze(trace.profile())).findings
+    (said,) = (e.text for f in found if f.code == "host-python-work" for e in f.evidence if e.source == "samples")
+    assert said.startswith(f"No CPU samples say in which function; {advice}")

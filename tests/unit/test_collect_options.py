@@ -4,29 +4,44 @@ from __future__ import annotations
 
 import pytest
 
-from unstall.collect.options import CollectOptions, profile_arguments, without_refused
+from unstall.analyze.collecting import SAMPLES, in_terms_of
+from unstall.collect.options import TRUSTED_SAMPLING, CollectOptions, profile_arguments, without_refused
+from unstall.model import Meta, Profile
 
 
 def asked(version: tuple[int, ...], *, sampling: bool = True, window: str = "", **options: object) -> list[str]:
     return profile_arguments(version, CollectOptions(**options), sampling=sampling, window=window)[0]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        ((2022, 4, 2, 1), ["--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--wait=primary"]),
-        (
-            (2023, 4, 4),
-            ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
-             "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
-        ),
-        (
-            (2025, 3, 1, 90),
-            ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
-             "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
-        ),
-    ],
-)  # fmt: skip
+BY_VERSION = [
+    ((2022, 4, 2, 1), ["--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--wait=primary"]),
+    (
+        (2023, 4, 4),
+        ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
+         "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
+    ),
+    (
+        (2025, 3, 1, 90),
+        ["--trace=cuda,nvtx,osrt,python-gil", "--sample=process-tree", "--cpuctxsw=process-tree",
+         "--backtrace=fp", "--python-sampling=true", "--wait=primary"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "expected"), BY_VERSION)
+def test_what_is_advised_of_samples_is_what_a_version_is_asked(version: tuple[int, ...], expected: list[str]) -> None:
+    text = ".".join(map(str, version))
+    advice = in_terms_of(Profile(Meta(producer_version=text)), "samples", SAMPLES)
+    sampled = [a for a in expected if a.startswith(("--sample=process", "--python-sampling="))]
+    assert all(argument in advice for argument in sampled)
+    assert ("--collector builtin" in advice) is (not sampled) is (version < TRUSTED_SAMPLING)
+
+
+def test_an_nsys_of_no_known_version_is_not_asked_for_samples() -> None:
+    assert in_terms_of(Profile(), "samples", SAMPLES) == "collect with `unstall run --collector builtin`"
+
+
+@pytest.mark.parametrize(("version", "expected"), BY_VERSION)
 def test_defaults_by_version(version: tuple[int, ...], expected: list[str]) -> None:
     assert asked(version) == expected
 

@@ -247,6 +247,7 @@ def test_every_way_to_collect_is_translated() -> None:
     kineto = Profile(meta=Meta(producer="kineto"))
     reasons = [*registry.COLLECT.values(), *collecting.KINETO.values(), collecting.LOST]
     reasons += [f"needs CUDA calls: {collecting.TRACED}", f"CPU samples: none; {collecting.HUNG}"]
+    reasons += [f"CPU samples: none; {way}" for _, way in collecting.OF_NSYS]
     reasons += [collecting.in_terms_of(kineto, table, text) for table, text in registry.COLLECT.items()]
     for reason in reasons:
         assert not re.search(r"collect with|needs |\bor\b|\bthe\b", KO.heard(reason)), KO.heard(reason)

@@ -39,8 +39,16 @@ OTHERS = {"kineto": KINETO, "unstall": BUILTIN}
 
 IN_CELL = ("`unstall run --auto`", "`%%unstall --auto`")  # a notebook's cell has a command of its own
 TRACED = "traced, and none seen: the program made no CUDA call, or there is no GPU (see the warnings)"
-HUNG = "this nsys may hang with them; a newer one (2023.1 or later) collects them"
-HANGS_BEFORE = (2023, 1)  # ``unstall run`` does not ask such an nsys for samples by itself (collect's TRUSTED_SAMPLING)
+BUILTIN_SAMPLES = "`unstall run --collector builtin`"
+HUNG = f"this nsys may hang with them; a newer one (2023.1 or later) collects them, or {BUILTIN_SAMPLES}"
+SAMPLES = "collect with `--sample=process-tree` where the kernel allows it"
+OF_NSYS = (
+    ((2023, 4), "collect with `--sample=process-tree --python-sampling=true` where the kernel allows it"),
+    ((2023, 1), SAMPLES),
+    ((1,), HUNG),  # ``unstall run`` does not ask such an nsys for samples by itself (collect's TRUSTED_SAMPLING)
+    ((), f"collect with {BUILTIN_SAMPLES}"),  # of one of no known version, nobody knows
+)
+"""Since which version of nsys, the newest first: how it collects CPU samples."""
 LOST = "nsys lost most CUDA events (see the warnings)"
 
 
@@ -50,7 +58,7 @@ def in_terms_of(profile: Profile, table: str, reason: str) -> str:
     if _looked_for(profile, table):
         return f"{reason.partition(':')[0].partition(',')[0]}: {TRACED}"
     lost = table in CUDA_TABLES and any(note.code == CUDA_LOST for note in profile.notes)
-    other = LOST if lost else HUNG if _hangs(profile, table) else OTHERS.get(profile.meta.producer, {}).get(table)
+    other = LOST if lost else _samples(profile, table) or OTHERS.get(profile.meta.producer, {}).get(table)
     return in_place_of(profile, reason if other is None else reason.partition("collect with")[0] + other)
 
 
@@ -60,9 +68,12 @@ def _looked_for(profile: Profile, table: str) -> bool:
     return asked and all(profile.table(t) is None for t in CUDA_TABLES)
 
 
-def _hangs(profile: Profile, table: str) -> bool:
+def _samples(profile: Profile, table: str) -> str | None:
+    """How the nsys that made the capture takes CPU samples; ``None`` of another table or another profiler."""
+    if table != "samples" or profile.meta.producer != "nsys":
+        return None
     version = tuple(int(n) for n in re.findall(r"\d+", profile.meta.producer_version)[:2])
-    return table == "samples" and profile.meta.producer == "nsys" and bool(version) and version < HANGS_BEFORE
+    return next(way for since, way in OF_NSYS if version >= since)
 
 
 def in_place_of(profile: Profile, text: str) -> str:

@@ -33,12 +33,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unstall.analyze import intervals
+from unstall.analyze.collecting import SAMPLES, in_terms_of
 from unstall.analyze.intervals import Union
 from unstall.analyze.replay import Change
 from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
+from unstall.lang import speaker
 
 CODE = "host-python-work"
 CATEGORY = "python_cpu"
@@ -58,7 +60,7 @@ TEXTS = {
             "where": "{value:pct} of it is in {range}",
             "sleep": "{value:pct} of that time the host sleeps ({call})",
             "hot": "Samples there are mostly in {symbols}",
-            "unsampled": "No CPU samples say in which function; collect with --sample=process-tree",
+            "unsampled": "No CPU samples say in which function; {how}",
         },
         fix=Fix(
             title="Take the work out of the step",
@@ -122,7 +124,8 @@ def _lines(case: Case, at: Union, cost: float, seldom: bool, slept: float) -> It
     if hot:
         yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
     elif case.profile.samples is None:
-        yield line("unsampled", source="samples")
+        how = speaker(case.language).heard(in_terms_of(case.profile, "samples", SAMPLES))
+        yield line("unsampled", source="samples", how=how)
 
 
 def fires(t: Trace) -> None:
@@ -186,7 +189,7 @@ TEXTS["ko"] = Texts(
         "where": "그중 {value:pct}는 {range} 구간에 있습니다",
         "sleep": "그 시간의 {value:pct} 동안 호스트가 잠들어 있습니다({call})",
         "hot": "그때의 CPU 샘플은 대부분 다음 함수에 있습니다: {symbols}",
-        "unsampled": "어느 함수인지 알려 줄 CPU 샘플이 없습니다. --sample=process-tree로 수집하십시오",
+        "unsampled": "어느 함수인지 알려 줄 CPU 샘플이 없습니다; {how}",
     },
     fix=Fix(
         title="그 작업을 스텝 밖으로 빼기",
