@@ -52,6 +52,11 @@ def test_no_kernels(tmp_path: Path) -> None:
     assert "no CUDA kernel ran" in here.text and "no NVIDIA GPU" in nowhere.text
 
 
+def test_no_kernels_because_a_signal_ended_the_program(tmp_path: Path) -> None:
+    (note,) = look(export(tmp_path, NO_KERNELS), program_code=143)
+    assert note.code == "no-cuda-rows" and "SIGTERM ended the program before nsys" in note.text
+
+
 def test_no_kernels_because_somebody_else_has_cupti(tmp_path: Path) -> None:
     said = (
         "INSERT INTO DIAGNOSTIC_EVENT VALUES (1, 3, 'CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: another tool.');"

@@ -272,3 +272,21 @@ def test_what_is_no_scalar_is_no_loss() -> None:
     kept = losses.Losses()
     kept.note([object(), None], 0)
     assert kept.values() == []
+
+
+def test_profiler_is_flushed_before_sigterm_kills(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nsys keeps what it knows of the GPU in buffers, and Python runs no exit functions when a signal kills."""
+    at_sigterm: list[Any] = []
+    monkeypatch.setattr(steps, "on_sigterm", at_sigterm.append)
+    clock(tmp_path)
+    assert at_sigterm == []  # nobody listens
+    monkeypatch.setattr(sink, "listening", lambda: True)
+    monkeypatch.setattr(window, "synchronize", world.synchronize)
+    runtime = type("Runtime", (), {"cudaProfilerStop": lambda _: world.said.append("flush")})
+    monkeypatch.setattr(window, "_cudart", runtime)
+    mine = clock(tmp_path)
+    mine.tick(0)
+    world.said.clear()
+    for function in at_sigterm:
+        function()
+    assert world.said == ["sync", "flush"]

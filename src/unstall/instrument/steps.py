@@ -21,7 +21,7 @@ from unstall.instrument.importhook import guarded
 from unstall.instrument.losses import Losses
 from unstall.instrument.options import OPENED_NAME, Options, rank
 from unstall.instrument.steplog import StepLog, write
-from unstall.instrument.window import Window, synchronize
+from unstall.instrument.window import Window, flush, synchronize
 
 WARMUP = 5  # steps: CUDA and cuDNN load in the first, allocators and autotuning settle in the next few
 BLOCK = 50  # steps between the first two borders of a run without a window; each next block is twice as long
@@ -47,8 +47,8 @@ class StepClock:
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
         at_end(self.finish)
-        if options.steps:
-            on_sigterm(self.finish)
+        if options.steps or sink.listening():
+            on_sigterm(self._terminated)
 
     def _reset(self) -> None:
         self._log = StepLog(rank=rank(), pid=os.getpid())
@@ -172,7 +172,11 @@ class StepClock:
         if self._log.opened:
             self._close_window()
         self.save()
-        not_on_sigterm(self.finish)
+        not_on_sigterm(self._terminated)
+
+    def _terminated(self) -> None:
+        self.finish()
+        flush()
 
 
 _clock: StepClock | None = None

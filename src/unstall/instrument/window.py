@@ -40,6 +40,13 @@ def synchronize() -> bool:
     return True
 
 
+def flush() -> None:
+    """Have the profiler write what it knows of the GPU. nsys keeps that in buffers, and they die with a program that a
+    signal ends: of 15 s on an H200 not one kernel was left."""
+    if sink.listening() and synchronize():
+        _cudart().cudaProfilerStop()
+
+
 def _cudart() -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():

@@ -117,6 +117,11 @@ HEARD = {
         "기록된 GPU 작업이 없습니다: 캡처하는 동안 CUDA 커널이 실행되지 않았거나, fork한 프로세스에서만 "
         "실행되었습니다. 이 장비에서 무엇을 기록할 수 있는지는 `unstall doctor`가 알려 줍니다."
     ),
+    "No GPU work was recorded: {signal} ended the program before nsys had written its buffers. End it with SIGINT, or "
+    "capture some steps with --steps or --duration.": (
+        "기록된 GPU 작업이 없습니다: nsys가 버퍼를 쓰기 전에 {signal} 때문에 프로그램이 끝났습니다. SIGINT로 끝내거나, "
+        "--steps 또는 --duration으로 일부 스텝만 캡처하십시오."
+    ),
     "No NVTX range was recorded: the program writes none. --auto adds them to PyTorch training without an edit; "
     "unstall.annotate writes them by hand.": (
         "기록된 NVTX 구간이 없습니다: 프로그램이 구간을 쓰지 않습니다. --auto는 고치지 않은 PyTorch 학습에 구간을 "
