@@ -122,11 +122,13 @@ def main() -> None:
     """Measure, print a table, and write everything where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=110, help="of auto_overhead.py; with recording a third of them")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    found: dict[str, Any] = {"overhead": overhead(), "overhead_recording": overhead("--record")}
-    for name in ("overhead", "overhead_recording"):
+    found: dict[str, Any] = {}
+    for name, more in (("overhead", (asked.rounds,)), ("overhead_recording", (asked.rounds // 3, "--record"))):
+        found[name] = overhead("--rounds", *map(str, more))
         print(name, json.dumps(found[name]), flush=True)
     with tempfile.TemporaryDirectory(prefix="unstall-bench-") as room:
         for case in asked.cases:

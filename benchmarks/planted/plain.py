@@ -1,6 +1,6 @@
-"""Training loops with one fault each, written as people write them: what ``try`` and ``fix`` are measured on.
+"""Training loops with one planted fault each, written as people write them: what ``try`` and ``fix`` are measured on.
 
-usage: faults.py CASE [STEPS]; no variants inside: the remedy is what ``unstall fix`` writes.
+usage: plain.py CASE [STEPS]; no variants inside: the remedy is what ``unstall fix`` writes.
 """
 
 # ruff: noqa: PLW2901 - written as people write them
