@@ -37,6 +37,8 @@ from unstall.model import Profile, StepTable
 SYNC = r"(?i)synchroni[sz]e|^cu(da)?EventQuery|^cu(da)?Memcpy(?!.*Async)"
 ALLOC = r"(?i)^cu(da)?(Malloc|Free|HostAlloc|Mem(Alloc|Free|Map|Create|Release)|Host(Register|Unregister))"
 COPY = r"(?i)^cu(da)?(Memcpy|Memset)"
+KINDS = (("sync", SYNC), ("alloc", ALLOC), ("graph", "GraphLaunch"), ("copy", COPY), ("launch", "Launch"))
+"""Kinds of CUDA calls, the first that fits; any other call is ``other``."""
 FILE_IO = (
     r"(?i)^(p?read|p?write|open|close|f(open|close|read|write|sync|datasync|gets|puts|flush)|l?stat|fstat|p?poll|select"
     r"|epoll|recv|send|connect|accept|ioctl|mmap|munmap|rename|unlink)"
@@ -84,6 +86,13 @@ class HostView:
     osrt: pl.DataFrame | None
     gil: pl.DataFrame | None
     ranges: pl.DataFrame | None
+
+
+def call_kinds(names: pl.Series) -> pl.Series:
+    """The kind of each CUDA call, decided once a distinct name."""
+    distinct = [n for n in names.unique().cast(pl.String) if n]
+    found = [next((k for k, p in KINDS if re.search(p, n)), "other") for n in distinct]
+    return names.cast(pl.String).replace_strict(distinct, found, default="other", return_dtype=pl.String)
 
 
 def view(profile: Profile, ranges: pl.DataFrame | None, steps: StepTable) -> HostView:

@@ -18,7 +18,6 @@ How the captured times become a program, each with what it rests on:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from unstall.analyze import host as host_side
 from unstall.analyze.device import TABLE, stream
+from unstall.analyze.host import call_kinds
 from unstall.analyze.intervals import Ints
 from unstall.model import Analysis, StepTable
 
@@ -171,25 +170,8 @@ def _outermost(own: pl.DataFrame) -> pl.DataFrame:
     reach = pl.col("end").cum_max().shift(1).over("thread")
     own = own.filter((pl.col("start") >= reach).fill_null(value=True))
     return own.select(
-        "start", "end", "thread", "correlation", name=pl.col("name").cast(pl.String), kind=_kind(own["name"])
+        "start", "end", "thread", "correlation", name=pl.col("name").cast(pl.String), kind=call_kinds(own["name"])
     )
-
-
-def _kind(names: pl.Series) -> pl.Series:
-    """sync | alloc | graph | copy | launch | other, decided once a distinct name."""
-    distinct = names.unique().cast(pl.String)
-    patterns = (
-        ("sync", host_side.SYNC),
-        ("alloc", host_side.ALLOC),
-        ("graph", "GraphLaunch"),
-        ("copy", host_side.COPY),
-        ("launch", "Launch"),
-    )
-    kinds = []
-    for name in distinct:
-        hit = next((k for k, p in patterns if re.search(p, name)), "other") if name else "other"
-        kinds.append(hit)
-    return names.cast(pl.String).replace_strict(distinct.to_list(), kinds, default="other").alias("kind")
 
 
 def _ops(analysis: Analysis, steps: StepTable, calls: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from unstall.calls import plain
 from unstall.compare.sides import Side
 from unstall.model import CallRow, KernelRow, Moved
 
@@ -22,7 +23,6 @@ ONCE = 0.9
 """Calls a step from which something is part of it: less is start-up or rare. (One call may lie outside the capture.)"""
 
 _COMPILED = re.compile(r"(?<=_)\d+$")  # triton_poi_fused_add_12: numbered anew by every compilation
-_VERSION = re.compile(r"_v\d+$|_ptsz$")  # cudaLaunchKernel_v7000
 _NUMBER = re.compile(r"\d+|\*")
 
 
@@ -60,7 +60,7 @@ def _kernels(side: Side) -> Amounts | None:
 
 
 def _calls(side: Side) -> Amounts | None:
-    return _per_step(side, side.report.api, lambda name: _VERSION.sub("", name))
+    return _per_step(side, side.report.api, plain)
 
 
 def _per_step(side: Side, rows: Iterable[KernelRow | CallRow] | None, name: Callable[[str], str]) -> Amounts | None:

@@ -17,10 +17,11 @@ import numpy as np
 import polars as pl
 
 from unstall.analyze import intervals
+from unstall.analyze.host import call_kinds
 from unstall.analyze.intervals import NOTHING, Union
 from unstall.analyze.replay import Change, Prediction, Replay
 from unstall.diagnose import gpus
-from unstall.diagnose.events import call_kinds, longer_than, some_of, spans, with_facts
+from unstall.diagnose.events import longer_than, some_of, spans, with_facts
 from unstall.diagnose.frameworks import Framework, recognised
 from unstall.diagnose.places import Places
 from unstall.model import Analysis, StepTable

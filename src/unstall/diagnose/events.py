@@ -5,24 +5,15 @@ In: frames of a :class:`~unstall.diagnose.case.Case` (``calls``, ``ops``) and un
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from unstall.analyze import host, intervals
+from unstall.analyze import intervals
 from unstall.analyze.intervals import Ints, Union
 from unstall.diagnose import kernels
 from unstall.model import Profile
-
-KINDS = (
-    ("sync", host.SYNC),
-    ("alloc", host.ALLOC),
-    ("graph", "GraphLaunch"),
-    ("copy", host.COPY),
-    ("launch", "Launch"),
-)
 
 
 def spans(calls: pl.DataFrame, *, prepared: bool = False) -> Union:
@@ -52,13 +43,6 @@ def longer_than(when: Union, ns: int) -> Union:
 def some_of(column: str, values: pl.Series) -> pl.Expr:
     """The column's value is one of these."""
     return pl.col(column).is_in(values.drop_nulls().unique().implode())
-
-
-def call_kinds(names: pl.Series) -> pl.Series:
-    """The kind of each call, decided once a distinct name."""
-    distinct = [n for n in names.unique().to_list() if n]
-    found = [next((k for k, p in KINDS if re.search(p, n)), "other") for n in distinct]
-    return names.replace_strict(distinct, found, default="other", return_dtype=pl.String)
 
 
 def with_facts(own: pl.DataFrame, profile: Profile) -> pl.DataFrame:
