@@ -99,7 +99,35 @@ def test_step_of_a_host_that_runs_ahead(tmp_path: Path, world: World) -> None:
     log = log_of(tmp_path)
     assert log.samples_ns[-1] == 2 * MS, "the host's own times say nothing of the GPU"
     assert log.step_ns() == 46 * MS
-    assert log.synced_count == 25 - WARMUP and log.warmup == WARMUP
+    assert log.blocks == [[WARMUP, 25 - WARMUP, (25 - WARMUP) * 46 * MS]] and log.warmup == WARMUP
+
+
+def test_step_of_a_gpu_whose_queue_is_full(tmp_path: Path, world: World) -> None:
+    """The first steps after a wait cost the host next to nothing; then each blocks until the GPU has done one."""
+    made = clock(tmp_path, (20, 30))
+    run(made, world, WARMUP)
+    run(made, world, 4, lag=50 * MS, first=WARMUP)
+    run(made, world, 12, host=52 * MS, first=WARMUP + 4)
+    made.finish()
+    log = log_of(tmp_path)
+    assert log.step_ns() == 52 * MS and set(log.steady()) == {52 * MS}
+
+
+@pytest.mark.parametrize(
+    ("samples", "total", "found"),
+    [
+        ([2, 2, 9, 9], 22, [2, 2, 9, 9]),
+        ([2, 2, 9, 9], 20, [2, 2, 9, 9]),  # the clock's own error
+        ([2, 4, 9, 9], 25, [3, 4, 9, 9]),
+        ([9, 2, 4, 9], 30, [9, 6, 6, 9]),
+        ([2, 2, 9, 9], 40, [10, 10, 10, 10]),
+        ([], 5, []),
+    ],
+)
+def test_what_the_gpu_was_behind_is_the_time_of_the_shortest(
+    samples: list[float], total: float, found: list[float]
+) -> None:
+    assert steplog.caught_up(samples, total) == found
 
 
 def test_step_of_a_host_that_limits_is_its_median(tmp_path: Path, world: World) -> None:
@@ -116,7 +144,8 @@ def test_run_without_a_window_waits_ever_more_rarely(tmp_path: Path, world: Worl
     run(made, world, WARMUP + 7 * BLOCK + 1)
     assert world.said.count("sync") == 1 + 2 * 3, "blocks of 50, 100 and 200 steps"
     made.finish()
-    assert log_of(tmp_path).synced_count == 7 * BLOCK
+    starts = [WARMUP, WARMUP + BLOCK, WARMUP + 3 * BLOCK]
+    assert [b[:2] for b in log_of(tmp_path).blocks] == [[s, n * BLOCK] for s, n in zip(starts, (1, 2, 4), strict=True)]
 
 
 def test_time_between_epochs_is_no_step(tmp_path: Path, world: World) -> None:
@@ -131,7 +160,7 @@ def test_time_between_epochs_is_no_step(tmp_path: Path, world: World) -> None:
     made.finish()
     log = log_of(tmp_path)
     assert log.samples_ns == [2 * MS] * 70
-    assert log.synced_total_ns == log.synced_count * 2 * MS
+    assert [(count, total) for _, count, total in log.blocks] == [(5, 10 * MS), (45, 90 * MS), (15, 30 * MS)]
 
 
 def test_window_never_reached(tmp_path: Path, world: World) -> None:

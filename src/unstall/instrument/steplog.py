@@ -4,8 +4,9 @@ Comes in: the samples of a :class:`~unstall.instrument.steps.StepClock`. Goes ou
 steps, complete or absent, and :class:`StepLog` when read back.
 
 ``samples_ns`` are host times from the start of a step to the start of the next, before the captured window (of the
-whole run where there is none). The host may run ahead of the GPU, so the device was waited for at two borders or more:
-``synced_count`` steps took ``synced_total_ns`` in all. :meth:`StepLog.step_ns` puts the two together.
+whole run where there is none). The host may run ahead of the GPU, so the device is waited for at borders: a block is
+the steps between two of them, and took longer than its samples by what the GPU was behind at its end.
+:meth:`StepLog.steady` puts the two together.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from unstall.pace import pace
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -33,8 +35,7 @@ class StepLog:
         first: number of the step that the first sample is of.
         samples_ns: host times, step start to step start.
         warmup: samples taken before the first border; they hold imports, compilation and library loading.
-        synced_total_ns, synced_count: wall time and number of the steps between borders where the GPU was waited for.
-        synced_host_ns: host time of the same steps: less than the total where the host ran ahead.
+        blocks: ``[first sample, number of samples, wall time in ns]`` of the steps between two waits for the GPU.
         running: whether a step had begun at the end that no sample is of.
         window: first and end step of the capture; ``opened``, ``closed`` tell whether the run got there.
         losses: ``[step, value]`` pairs.
@@ -51,9 +52,7 @@ class StepLog:
     first: int = 0
     samples_ns: list[int] = field(default_factory=list)
     warmup: int = 0
-    synced_total_ns: int = 0
-    synced_count: int = 0
-    synced_host_ns: int = 0
+    blocks: list[list[int]] = field(default_factory=list)
     running: bool = False
     window: list[int] | None = None
     opened: bool = False
@@ -61,18 +60,34 @@ class StepLog:
     losses: list[list[float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def steady(self) -> list[float]:
+        """Step times after warm-up, ns. A step in which the host ran ahead lasts until the GPU has caught up."""
+        samples: list[float] = list(self.samples_ns)
+        for first, count, total in self.blocks:
+            samples[first : first + count] = caught_up(samples[first : first + count], total)
+        return samples[self.warmup :]
+
     def step_ns(self) -> int | None:
-        """What a step takes: the level of host times after warm-up, plus what the GPU lagged behind; ``None`` when
-        unknown."""
-        steady = self.samples_ns[self.warmup :]
-        if not steady:
-            return None
-        lag = (self.synced_total_ns - self.synced_host_ns) / self.synced_count if self.synced_count else 0.0
-        return round(pace(steady) + max(0.0, lag))
+        """The level of :meth:`steady`; ``None`` when there is none."""
+        steady = self.steady()
+        return round(pace(steady)) if steady else None
 
     def unprofiled_ns(self) -> int | None:
         """:meth:`step_ns` where no profiler was recording, else ``None``."""
         return None if self.profiled else self.step_ns()
+
+
+def caught_up(samples: Sequence[float], total: float) -> list[float]:
+    """Samples of a block that took ``total``: what they lack is poured over the shortest, which rise to one level.
+
+    The launch queue is empty after a wait, so the first steps of a block take the host next to nothing; once it is full
+    each takes as long as the GPU. A host that is never ahead lacks nothing, and its own slow steps stay as they are.
+    """
+    lacks, ordered = total - sum(samples), sorted(samples)
+    for n, poured in enumerate(accumulate(ordered, initial=lacks)):
+        if n and lacks > 0 and (n == len(ordered) or poured / n <= ordered[n]):
+            return [max(sample, poured / n) for sample in samples]
+    return list(samples)
 
 
 def path_for(template: str, rank: int | None, pid: int) -> Path:

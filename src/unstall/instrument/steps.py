@@ -75,7 +75,7 @@ class StepClock:
         if index >= self._border:
             guarded(self._at_border, index)
             self._last = perf_counter_ns()
-        elif not self._synced_at and self._log.synced_count and self._timing:
+        elif not self._synced_at and self._log.blocks and self._timing:
             self._begin_block()  # steps go on after a pause
 
     def pause(self, *, done: bool) -> None:
@@ -109,18 +109,15 @@ class StepClock:
         return first if index < first else end if index < end else NEVER
 
     def _begin_block(self) -> None:
-        if not self._log.synced_count:
+        if not self._log.blocks:
             self._log.warmup = len(self._samples)
         self._log.gpu = synchronize()
         self._synced_at, self._block_from = perf_counter_ns(), len(self._samples)
 
     def _end_block(self) -> None:
         synchronize()
-        steps = self._samples[self._block_from :]
-        if steps:
-            self._log.synced_total_ns += perf_counter_ns() - self._synced_at
-            self._log.synced_count += len(steps)
-            self._log.synced_host_ns += sum(steps)
+        if count := len(self._samples) - self._block_from:
+            self._log.blocks.append([self._block_from, count, perf_counter_ns() - self._synced_at])
         self._synced_at = 0
 
     def _open_window(self) -> None:

@@ -143,14 +143,12 @@ def _steady(log: StepLog, lead: int) -> list[float]:
     """Step times after warm-up, as means of neighbours.
 
     Workers hand out batches in bursts: with four of them three steps find one ready and the fourth waits for all, so a
-    median of single steps says nothing of the pace; the mean of a burst does. Where the host runs ahead of the GPU each
-    step gets its share of what that lagged behind.
+    median of single steps says nothing of the pace; the mean of a burst does.
     """
-    samples = log.samples_ns[max(log.warmup, lead) :]
-    lag = (log.synced_total_ns - log.synced_host_ns) / log.synced_count if log.synced_count else 0.0
+    samples = log.steady()[max(lead - log.warmup, 0) :]
     size = max(1, min(len(samples) // BLOCKS, LONGEST_BURST))
     groups = [samples[i : i + size] for i in range(0, len(samples) - size + 1, size)]
-    return [sum(g) / size + max(lag, 0.0) for g in groups]
+    return [sum(g) / size for g in groups]
 
 
 def _by_step(losses: Sequence[Sequence[float]]) -> dict[int, float]:
