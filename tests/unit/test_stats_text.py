@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from itertools import accumulate
 from pathlib import Path
 
 import polars as pl
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstall import model
+from unstall.analyze import analyze
 from unstall.errors import NotAProfile, ProfileUnreadable, UnstallError
 from unstall.load import stats_csv
 from unstall.load.stats_csv import read, sniff, stats
+from unstall.testing import TraceBuilder, ms
 
 LAB = Path(__file__).parents[1] / "data" / "lab"
 ORACLES = Path(__file__).parents[3] / "shared" / "oracles"
@@ -516,6 +519,18 @@ def test_numbered_ranges_that_occur_once_are_wrappers(name: str) -> None:
     assert (by[False].name, by[False].share) == ("load", 100.0)
     [step] = report.steps
     assert (step.count, step.warmup, step.samples_ns) == (4, 1, [100, 101, 102])
+
+
+def test_warm_up_is_told_as_of_a_capture() -> None:
+    """One normal step among slow ones is forgiven, whichever way the step times came."""
+    totals = (900, 101, 800, 100, 102, 101, 100, 103)
+    [step] = read(table(row("load", 200, 4), *steps_of(*totals))).steps
+    t = TraceBuilder()
+    for i, (at, total) in enumerate(zip(accumulate(totals, initial=0), totals, strict=False)):
+        t.range(f"step_{i}", ms(at), ms(at + total))
+    [capture] = analyze(t.profile()).report.steps
+    assert step.warmup == capture.warmup == 3
+    assert step.warmup_steps == capture.warmup_steps
 
 
 def test_what_another_numbered_family_could_enclose_is_no_wrapper() -> None:

@@ -330,7 +330,7 @@ def _marked(frame: pl.DataFrame, limit: str) -> pl.DataFrame:
     """Adds ``warmup``, ``steady`` and ``typical``. The last window lacks a little even where it is steady, and is never
     typical when others are there."""
     period = frame["period_ns"].to_numpy()
-    warm = _warmup(period)
+    warm = warmup(period)
     own = (frame[f"{limit}_end"] - frame[f"{limit}_start"]).to_numpy()
     end = len(period) - (len(period) > MIN_STEPS and _last_is_short((period - own)[warm:-1], period[warm:-1]))
     at = np.arange(len(period))
@@ -368,7 +368,7 @@ def typical(period: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def _warmup(period: npt.NDArray[np.int64]) -> int:
+def warmup(period: npt.NDArray[np.int64]) -> int:
     """How many leading steps are warm-up: up to the last slow one in an unbroken run (one normal step forgiven)."""
     half = period[len(period) // 2 :]
     slow = period > WARM * np.median(half)

@@ -15,15 +15,10 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from unstall.analyze.steps import MIN_STEPS, warmup
 from unstall.load._stats.ranges import Ranges
 from unstall.model import Period, StepsRow, Warning_
 from unstall.pace import bursty
-
-MIN_STEPS = 3
-"""Fewer samples cannot tell warm-up from steady state."""
-WARM = 1.3
-"""A leading step longer than this times the median of the later half is warm-up, as in ``analyze.steps``: on the H200
-first steps are 2 to 12 times as long, while steady steps of host-bound loops spread by up to 1.2."""
 
 
 def steps(found: Ranges, truncated: bool) -> tuple[list[StepsRow], list[Warning_]]:
@@ -38,7 +33,7 @@ def steps(found: Ranges, truncated: bool) -> tuple[list[StepsRow], list[Warning_
         return [], []
     members = found.members.filter((pl.col("family") == wrapper) & (pl.col("instances") == 1))
     names, samples = _in_order(members["name"].to_list(), members["total_ns"].to_list(), wrapper)
-    warm = _warmup(samples)
+    warm = warmup(np.array(samples))
     warnings = [_host_only(wrapper)]
     missing = _missing(names, wrapper) if truncated else 0
     if missing:
@@ -83,13 +78,6 @@ def _number(text: str) -> float:
         return float(int(text, 16)) if text[:2] in ("0x", "0X") else float(text)
     except (ValueError, OverflowError):
         return math.inf
-
-
-def _warmup(samples: Sequence[int]) -> int:
-    """How many leading steps are warm-up: up to the last slow one in an unbroken run."""
-    limit = WARM * float(np.median(samples[len(samples) // 2 :]))
-    slow = [s > limit for s in samples[: len(samples) // 2]]
-    return next((i for i, is_slow in enumerate(slow) if not is_slow), len(slow))
 
 
 def _missing(names: Sequence[str], wrapper: str) -> int:
