@@ -303,7 +303,9 @@ def test_what_is_no_scalar_is_no_loss() -> None:
     assert kept.values() == []
 
 
-def test_profiler_is_flushed_before_sigterm_kills(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiler_is_flushed_before_sigterm_kills(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """nsys keeps what it knows of the GPU in buffers, and Python runs no exit functions when a signal kills."""
     at_sigterm: list[Any] = []
     monkeypatch.setattr(steps, "on_sigterm", at_sigterm.append)

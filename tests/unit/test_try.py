@@ -189,7 +189,16 @@ def test_the_program_that_is_tried_hears_of_the_workers(monkeypatch: pytest.Monk
     assert dataloader_workers.tuned(dataloader_workers.REMEDY, 7).lead == 14
 
 
-def test_no_time_is_said_and_one_run_a_side_is_inconclusive() -> None:
+@pytest.mark.parametrize(("ms", "verdict"), [(11, "inconclusive"), (5, "faster")])
+def test_one_run_a_side_is_believed_where_no_two_runs_differ_as_much(ms: float, verdict: str) -> None:
+    def once(command: Sequence[str], names: Sequence[str], **limits: Any) -> Run:
+        return Run(0, 40.0, samples(ms if names else 20, 1), curve())
+
+    (row,) = tried(["prefetch"], once, budget=70.0).rows
+    assert (row.runs, row.verdict, "one run a side" in row.reason) == (1, verdict, verdict != "faster")
+
+
+def test_no_time_is_said() -> None:
     def once(command: Sequence[str], names: Sequence[str], **limits: Any) -> Run:
         return Run(0, 40.0, samples(5 if names else 20, 1), curve())
 

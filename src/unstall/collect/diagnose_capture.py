@@ -126,7 +126,8 @@ def _cuda(tables: set[str], said: Sequence[str], done: Recorded, *, gpu: bool) -
     if not gpu:
         return [Note("no-cuda-rows", "No GPU work was recorded: no NVIDIA GPU is visible on this machine.")]
     if (signal := (done.ended.program_code or 0) - 128) in set(Signals):
-        text = f"No GPU work was recorded: {Signals(signal).name} ended the program before nsys had written its buffers."
+        name = Signals(signal).name
+        text = f"No GPU work was recorded: {name} ended the program before nsys had written its buffers."
         return [Note("no-cuda-rows", f"{text} End it with SIGINT, or capture some steps with --steps or --duration.")]
     text = "No GPU work was recorded: no CUDA kernel ran while the capture was on, or only in forked processes."
     return [Note("no-cuda-rows", f"{text} `unstall doctor` says what this machine can record.")]
