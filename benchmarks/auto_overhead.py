@@ -6,11 +6,12 @@ No profiler listens; the hooks follow the loop, time its steps and keep its loss
 captured window. With ``--record`` they also write ranges into the built-in collector (without its GPU trace).
 
 The model gets as many small layers as make a step of 2 ms, which is the worst case: a step of many modules, limited by
-the host. Blocks of steps with and without hooks follow each other in the order A B B A; each ends with the device idle.
+the host. Blocks of steps with and without hooks follow each other in the order A B B A. Of each block the median step
+counts: what the interpreter and the machine do now and then (a collection of garbage, another process) is in neither.
 Neighbouring blocks are compared, with a bootstrap interval of the median: neighbours share the machine's mood, runs do
-not. Two figures: of wall-clock time, and of the CPU time of the main thread, where every hook runs, up to the wait for
-the device at a block's end. The second does not see what else the machine does: on a GPU it is how much longer the host
-takes to issue a step, on a CPU, where that thread also computes, how much longer the step takes.
+not. Two figures: of wall-clock time, and of the CPU time of the main thread, where every hook runs. The second does not
+see what else the machine does: on a GPU it is how much longer the host takes to issue a step, on a CPU, where that
+thread also computes, how much longer the step takes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Switch:
         self._hooks: list[tuple[Any, dict[Any, Any]]] = [
             (table, dict(table)) for table in (optim._global_optimizer_pre_hooks, optim._global_optimizer_post_hooks)
         ]
-        if len(hooked) < 4 or not all(kept for _, kept in self._hooks):
+        if len(hooked) < 4 or not any(kept for _, kept in self._hooks):
             raise SystemExit("the hooks are not in place: there would be nothing to measure")
 
     def __call__(self, on: bool) -> None:
@@ -63,7 +64,7 @@ Took = tuple[float, float]  # wall-clock and main thread's CPU seconds
 
 
 def make_steps(torch: Any, device: Any, layers: int) -> Callable[[int], Took]:
-    """A loop over ``layers`` small layers; returns what so many steps took."""
+    """A loop over ``layers`` small layers; returns the median of so many steps."""
     nn = torch.nn
     model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(layers)]).to(device)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3, foreach=True)
@@ -78,6 +79,7 @@ def make_steps(torch: Any, device: Any, layers: int) -> Callable[[int], Took]:
     drawn = batches()
 
     def run(steps: int) -> Took:
+        took = []
         start, spent = perf_counter(), thread_time()
         for _ in range(steps):
             x, y = next(drawn)
@@ -85,10 +87,12 @@ def make_steps(torch: Any, device: Any, layers: int) -> Callable[[int], Took]:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        spent = thread_time() - spent
+            took.append((perf_counter() - start, thread_time() - spent))
+            start, spent = perf_counter(), thread_time()
         if device.type == "cuda":
             torch.cuda.synchronize()
-        return perf_counter() - start, spent
+        wall, cpu = zip(*took, strict=True)
+        return statistics.median(wall), statistics.median(cpu)
 
     run(10)
     return run
@@ -99,7 +103,7 @@ def two_milliseconds(torch: Any, device: Any) -> tuple[Callable[[int], Took], in
     layers = 4
     while True:
         run = make_steps(torch, device, layers)
-        each = min(run(20)[0] for _ in range(3)) / 20
+        each = min(run(20)[0] for _ in range(3))
         if each >= 0.9 * TARGET_S:
             return run, layers
         layers = max(layers + 1, round(layers * min(2.0, TARGET_S / each)))
@@ -141,9 +145,9 @@ def main() -> None:
             run(SETTLE)
             took[on] = run(asked.steps)
         pairs.append((took[True], took[False]))
-    step = statistics.median(off[0] for _, off in pairs) / asked.steps
+    step = statistics.median(off[0] for _, off in pairs)
     about = {"torch": torch.__version__, "device": device.type, "layers": layers, "recording": asked.record}
-    wall, cpu = ([(on[i] - off[i]) / asked.steps for on, off in pairs] for i in (0, 1))
+    wall, cpu = ([on[i] - off[i] for on, off in pairs] for i in (0, 1))
     print(json.dumps({**about, "step_ms": round(1000 * step, 3), "wall": added(wall, step), "cpu": added(cpu, step)}))
 
 

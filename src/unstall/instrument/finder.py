@@ -30,6 +30,7 @@ class StepFinder:
     """Follows one process's training loop.
 
     Attributes:
+        clock: told of every step.
         index: number of the step that runs now, or ran last; −1 before the first.
         idle: no step runs.
         no_optimizer: none has stepped so far.
@@ -37,7 +38,7 @@ class StepFinder:
     """
 
     def __init__(self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool]) -> None:
-        self._clock, self._gate, self._seen, self._grad_enabled = clock, gate, seen, grad_enabled
+        self.clock, self._gate, self._seen, self._grad_enabled = clock, gate, seen, grad_enabled
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -111,9 +112,11 @@ class StepFinder:
         self._done += first
         self.updates += 1
         if self._last is not None:
-            self._training |= (self._since - self._other) | {self._last}
-            self._other -= self._training
-            self._last, self._since, self._done_without_draw = None, set(), 0
+            if self._other or not self._since <= self._training:
+                self._training |= (self._since - self._other) | {self._last}
+                self._other -= self._training
+            self._since.clear()
+            self._last, self._done_without_draw = None, 0
         elif first:
             self._done_without_draw += 1
             # one such step may be a batch used twice; from the second on it is a loop that draws nothing
@@ -142,7 +145,7 @@ class StepFinder:
         self._stepped, self.idle = False, False
         if steps.by_hand:
             return
-        self._clock.tick(self.index)
+        self.clock.tick(self.index)
         if self._gate.writes and not self._seen.steps:
             self._range = self._gate.start(f"step_{self.index}")
 
@@ -150,7 +153,7 @@ class StepFinder:
         self._end_range()
         self.idle, self._stepped = True, True
         if not steps.by_hand:
-            self._clock.pause(done=done)
+            self.clock.pause(done=done)
 
     def _end_range(self) -> None:
         if self._range is not None:

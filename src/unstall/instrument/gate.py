@@ -23,12 +23,18 @@ def _nothing(*_: Any) -> None:
 class Gate:
     """``push``, ``pop``, ``start``, ``end``: the sink's while open, else nothing. ``writes``: whether they do."""
 
-    __slots__ = ("_sink", "end", "is_open", "pop", "push", "start", "writes")
+    __slots__ = ("_sink", "_waiting", "end", "is_open", "pop", "push", "start", "writes")
 
     def __init__(self) -> None:
         self._sink: sink.Sink | None = None
+        self._waiting: list[Callable[[], object]] = []
         self.is_open = False
         self.switch(False)
+
+    def when_writing(self, function: Callable[[], object]) -> None:
+        """Call it once, as soon as ranges are written."""
+        self._waiting.append(function)
+        self.switch(self.is_open)
 
     def connect(self, target: sink.Sink | None) -> None:
         """Write to ``target`` from now on."""
@@ -44,6 +50,8 @@ class Gate:
         self.pop: Callable[[], Any] = target.pop if target else _nothing
         self.start: Callable[[str], Any] = target.start if target else _nothing
         self.end: Callable[[Any], Any] = target.end if target else _nothing
+        while self.writes and self._waiting:
+            self._waiting.pop()()
 
 
 class Seen:

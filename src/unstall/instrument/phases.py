@@ -14,7 +14,7 @@ from typing import Any
 from unstall.instrument import sink
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Observed, Seen
-from unstall.instrument.importhook import told, when_imported
+from unstall.instrument.importhook import when_imported
 from unstall.instrument.options import Options
 
 Close = Callable[[], Any]
@@ -29,6 +29,7 @@ class Phases:
         stepping: thread → the optimizer whose step is open there, and what closes its range.
         in_backward: how many backward passes run; autograd's own threads work for them.
         in_worker: whether this process is a loader's worker; ``None`` until somebody asks.
+        losses: whether the loss of every backward pass is kept.
         anywhere: hook copies even where torch knows no device (for tests).
     """
 
@@ -42,7 +43,7 @@ class Phases:
         self.in_backward = 0
         self.in_worker: bool | None = None
         self.finder: StepFinder | None = None
-        self.note_loss: Callable[[Any], None] | None = None
+        self.losses = False
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
@@ -59,8 +60,8 @@ class Phases:
         self.gate.push(name)
         return self.gate.pop  # as it is now: a gate that shuts meanwhile must not leave the range open
 
-    def stale(self, me: int) -> bool:
-        """A draw inside an optimizer's step: the step raised and was never closed. Closes it."""
+    def end_stepping(self, me: int) -> bool:
+        """Close the optimizer's step that is open on this thread: it is over, or it raised and never said so."""
         begun = self.stepping.pop(me, None)
         if begun is None:
             return False
@@ -106,17 +107,5 @@ def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
     from unstall.instrument import steps
 
     clock = steps.clock()
-    finder = phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
-    if "losses" in options.parts and options.step_log:
-        note, built = clock.losses.note, torch.backends.cuda.is_built()
-        capturing = torch.cuda.is_current_stream_capturing if built else bool
-
-        def note_loss(tensors: Any) -> None:
-            try:
-                if not capturing():  # every replay would write the captured loss anew
-                    note(tensors, clock.index if steps.by_hand else finder.index)
-            except Exception as error:
-                phases.note_loss = None
-                told(note_loss, error)
-
-        phases.note_loss = note_loss
+    phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
+    phases.losses = "losses" in options.parts and bool(options.step_log)

@@ -50,7 +50,7 @@ def _hook_next(cls: Any, phases: Phases, name: str) -> None:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807
         me = get_ident()
-        if me in inside and not phases.stale(me):
+        if me in inside and not phases.end_stepping(me):
             return original(self)
         source = -1
         if finder is not None:

@@ -10,7 +10,7 @@ import functools
 from _thread import get_ident
 from typing import Any
 
-from unstall.instrument.importhook import guarded
+from unstall.instrument.importhook import guarded, told
 from unstall.instrument.phases import Phases
 
 PLAIN_CALL = ("_compiled_call_impl", "_call_impl")
@@ -43,6 +43,8 @@ def hook_forward(torch: Any, phases: Phases, name: str) -> None:
         inside.add(me)
         close = phases.open(me, name if grad else without_grad) if gate.writes else None
         try:
+            if plain and self._compiled_call_impl is None:
+                return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
         finally:
             if close is not None:
@@ -55,23 +57,30 @@ def hook_forward(torch: Any, phases: Phases, name: str) -> None:
 def hook_backward(torch: Any, phases: Phases, name: str) -> None:
     """Hook ``torch.autograd.backward``, which ``Tensor.backward`` calls."""
     original, inside, gate, finder = torch.autograd.backward, phases.inside, phases.gate, phases.finder
+    clock = finder.clock if finder is not None and phases.losses else None
+    capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool) if torch.backends.cuda.is_built() else bool
 
     @functools.wraps(original)
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         me = get_ident()
-        if me in inside:
+        if phases.in_backward or me in inside:
             return original(tensors, *args, **kwargs)
-        if phases.note_loss is not None:
-            phases.note_loss(tensors)
-        inside.add(me)
+        if clock is not None and not capturing():  # every replay would write the captured loss anew
+            try:
+                clock.losses.note(tensors, clock.index)
+            except Exception as error:
+                told(clock.losses.note, error)
         phases.in_backward += 1
-        close = phases.open(me, name) if gate.writes else None
+        close = None
+        if gate.writes:
+            inside.add(me)
+            close = phases.open(me, name)
         try:
             return original(tensors, *args, **kwargs)
         finally:
+            phases.in_backward -= 1
             if close is not None:
                 close()
-            phases.in_backward -= 1
             inside.discard(me)
             if finder is not None and finder.no_optimizer:
                 guarded(finder.went_backward)

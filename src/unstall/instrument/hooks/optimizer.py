@@ -16,43 +16,37 @@ from unstall.instrument.phases import Phases
 
 
 def hook(torch: Any, phases: Phases, name: str) -> None:
-    """Register a hook before and one after every step."""
+    """Register a hook after every step, and one before it once ranges are written: only those need their beginning."""
     optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides the submodule's name
     # a compiled step must compile to what it was: Dynamo takes the answer for a constant
     compiling = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)
     inside, gate, stepping, finder = phases.inside, phases.gate, phases.stepping, phases.finder
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if compiling():
+        if compiling() or not gate.writes:
             return None
         me = get_ident()
         if me in inside or phases.in_backward:
             return None  # stepped by another optimizer, or by a hook in the middle of backward
         inside.add(me)
-        stepping[me] = optimizer, phases.open(me, name) if gate.writes else None
+        stepping[me] = optimizer, phases.open(me, name)
         if len(args) > 1 or "closure" in kwargs:
             return _outside(phases, name, me, args, kwargs)
         return None
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if compiling():
+        if compiling() or phases.in_backward:
             return
-        me = get_ident()
-        begun = stepping.get(me)
-        if begun is None or begun[0] is not optimizer:
-            return
-        del stepping[me]
-        if begun[1] is not None:
-            begun[1]()
-        inside.discard(me)
+        if stepping and (begun := stepping.get(get_ident())) is not None and begun[0] is optimizer:
+            phases.end_stepping(get_ident())
         if finder is not None:
             try:
                 finder.stepped(id(optimizer))
             except Exception as error:
                 told(finder.stepped, error)
 
-    optim.register_optimizer_step_pre_hook(before)
     optim.register_optimizer_step_post_hook(after)
+    gate.when_writing(lambda: optim.register_optimizer_step_pre_hook(before))
 
 
 def _outside(phases: Phases, name: str, me: int, args: Any, kwargs: Any) -> Any:
