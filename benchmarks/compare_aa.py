@@ -1,11 +1,12 @@
-"""How often ``compare`` errs: A/A pairs, in which nothing changed, and the same pairs with a 5 % slowdown.
+"""How often ``compare`` errs: A/A pairs, in which nothing changed, and the same pairs with a slowdown, small to large.
 
 In: real step times (``tests/data/steps``, ``host_step_ms`` of ``../shared/profiles/*.truth.json`` where those are) and
-made-up series with correlation, drift, outliers and two levels. Out: the table of ``benchmarks/compare.md``, on
-standard output. ``python benchmarks/compare_aa.py [--pairs 200]``; about ten minutes.
+made-up series with correlation, drift, outliers, bursts and two levels. Out: the tables of ``benchmarks/compare.md``,
+on standard output. ``python benchmarks/compare_aa.py [--pairs 200]``; about four minutes.
 
-A *false verdict* is ``faster`` or ``slower`` where nothing changed. ``caught`` is ``slower`` where the second side was
-made 5 % slower. Seeds are fixed.
+A *false verdict* is ``faster`` or ``slower`` where nothing changed. *Caught* is ``slower`` where the second side was
+made that many times slower. ``--levels`` prints something else: how far neighbouring stretches of one recorded run lie
+apart that do not share a single step time. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Pair = tuple[Floats, Floats]
 Draw = Callable[[np.random.Generator], Pair]
 
 ROOT = Path(__file__).parents[1]
-SLOWER = 1.05
-BLOCK = 25  # steps: two programs that take turns, as trials do
+SLOWER = (1.05, 1.3, 1.6, 3.0)
+BLOCK = 25  # steps: two programs that take turns, as trials do; four turns a side where there are fewer than 100
 
 
 # -- real step times ------------------------------------------------------------------------------------------
@@ -102,12 +103,12 @@ def windows(series: dict[str, Floats], n: int) -> Draw:
 
 
 def turns(series: dict[str, Floats], n: int) -> Draw:
-    """Two sides of ``n`` steps that take turns of :data:`BLOCK` steps."""
+    """Two sides of ``n`` steps that take turns of at most :data:`BLOCK` steps."""
 
     def draw(r: np.random.Generator) -> Pair:
         x = _one(r, series)
         start = int(r.integers(0, x.size - 2 * n))
-        mine = (np.arange(2 * n) // BLOCK) % 2 == 0
+        mine = (np.arange(2 * n) // min(BLOCK, n // 4)) % 2 == 0
         part = x[start : start + 2 * n]
         return part[mine], part[~mine]
 
@@ -133,6 +134,16 @@ def correlated(n: int, rho: float, noise: float = 0.03) -> Draw:
 def outliers(n: int) -> Draw:
     """3 % noise, and one step in 20 takes 2 to 10 times as long."""
     return _twice(lambda r: r.normal(0, 0.03, n) + (r.random(n) < 0.05) * np.log(r.uniform(2, 10, n)))
+
+
+def bursts(n: int) -> Draw:
+    """Loader stalls at random: one step in four takes 17 times as long."""
+    return _twice(lambda r: r.normal(0, 0.05, n) + (r.random(n) < 0.25) * math.log(17))
+
+
+def bursts_in_turn(n: int) -> Draw:
+    """Three batches lie ready, the fourth is waited for."""
+    return _twice(lambda r: r.normal(0, 0.05, n) + ((np.arange(n) + r.integers(4)) % 4 == 0) * math.log(17))
 
 
 def two_levels(n: int, switch: float) -> Draw:
@@ -179,14 +190,19 @@ def scenarios() -> Iterator[tuple[str, str, Draw]]:
         yield "H200, 32 steps a run", "first half, second half", halves(gpu)
         yield "H200, 32 steps a run", "pieces of 5 steps, 100 a side", drawn(gpu, 100)
     for name, x in recorded().items():
-        for n in (100, 300):
+        for n in (20, 30, 100, 300):
             yield "recorded, taking turns", f"{name}, {n} a side", turns({name: x}, n)
         yield "recorded, one after the other", f"{name}, 100 a side", windows({name: x}, 100)
-    for n, noise in ((30, 0.02), (100, 0.02), (100, 0.05), (1000, 0.05)):
+    for n, noise in ((20, 0.02), (30, 0.02), (100, 0.02), (100, 0.05), (1000, 0.05)):
         yield "made up, independent", f"{noise:.0%} noise, {n} a side", independent(n, noise)
     for rho in (0.5, 0.8, 0.95):
-        for n in (30, 100, 1000):
+        for n in (20, 30, 100, 1000):
             yield "made up, correlated", f"ρ = {rho}, {n} a side", correlated(n, rho)
+    for n in (20, 30, 100):
+        yield "made up, correlated", f"ρ = 0.95, 10 % noise, {n} a side", correlated(n, 0.95, 0.1)
+    for n in (20, 30, 100):
+        yield "made up, bursts", f"at random, {n} a side", bursts(n)
+        yield "made up, bursts", f"every fourth step, {n} a side", bursts_in_turn(n)
     for n in (30, 100, 1000):
         yield "made up, outliers", f"one step in 20, {n} a side", outliers(n)
     for n, switch in ((100, 0.5), (100, 0.1), (1000, 0.1)):
@@ -198,47 +214,69 @@ def scenarios() -> Iterator[tuple[str, str, Draw]]:
         yield "made up, drift through both", f"4 %, ρ = 0.7, {n} a side", drift_through(n, 0.04, 0.7)
 
 
-def measure(draw: Draw, pairs: int) -> tuple[Counter[str], int]:
-    """Verdicts on pairs in which nothing changed, and how many slowdowns were caught."""
+Counts = Counter[str | float]
+
+
+def measure(draw: Draw, pairs: int) -> Counts:
+    """Verdicts on pairs in which nothing changed, and how many slowdowns of each size were caught."""
     generator = np.random.default_rng(1)
-    verdicts: Counter[str] = Counter()
-    caught = 0
+    counts: Counts = Counter(pairs=pairs)
     for _ in range(pairs):
-        before, after = draw(generator)
-        found = compare(before, after)
-        verdicts[found.verdict] += 1
+        found = compare(*draw(generator))
+        counts[found.verdict] += 1
         if found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None:
-            slowed = stats.Ratio(found.ratio / SLOWER, found.ratio_low / SLOWER, found.ratio_high / SLOWER)
-            caught += judge(slowed)[0] == "slower"  # the interval moves with the samples: a median has no scale
-    return verdicts, caught
+            for by in SLOWER:  # the interval moves with the samples: neither it nor its rule knows a unit
+                slowed = stats.Ratio(found.ratio / by, found.ratio_low / by, found.ratio_high / by)
+                counts[by] += judge(slowed)[0] == "slower"
+    return counts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=200)
-    pairs = parser.parse_args().pairs
-    print("| series | pair | false verdicts | no difference | inconclusive | 5 % slowdown caught |")
-    print("|---|---|---:|---:|---:|---:|")
-    total: Counter[str] = Counter()
+    parser.add_argument("--levels", action="store_true")
+    options = parser.parse_args()
+    if options.levels:
+        return levels()
+    heading = " | ".join(f"{by}× caught" for by in SLOWER)
+    print(f"| series | pair | false verdicts | no difference | inconclusive | {heading} |")
+    print("|---|---|" + "---:|" * (3 + len(SLOWER)))
+    groups: dict[str, Counts] = {}
     for group, name, draw in scenarios():
-        verdicts, caught = measure(draw, pairs)
-        total += verdicts
-        print(
-            f"| {group} | {name} | {_shares(verdicts, pairs)} | {caught / pairs:.1%} |".replace("%", " %").replace(
-                "  %", " %"
-            ),
-            flush=True,
-        )
-    print(
-        f"| **all** | {total.total()} pairs | {_shares(total, total.total())} | |".replace("%", " %").replace(
-            "  %", " %"
-        )
-    )
+        counts = measure(draw, options.pairs)
+        groups.setdefault(group, Counter()).update(counts)
+        _row(group, name, counts)
+    for group, counts in groups.items():
+        _row(f"**{group}**", f"{counts['pairs']} pairs", counts)
+    total = sum(groups.values(), Counter[str | float]())
+    _row("**all**", f"{total['pairs']} pairs", total)
 
 
-def _shares(verdicts: Counter[str], pairs: int) -> str:
-    false = verdicts["faster"] + verdicts["slower"]
-    return " | ".join(f"{n / pairs:.1%}" for n in (false, verdicts["no difference"], verdicts["inconclusive"]))
+def _row(group: str, name: str, counts: Counts) -> None:
+    false = counts["faster"] + counts["slower"]
+    parts = [false, counts["no difference"], counts["inconclusive"], *(counts[by] for by in SLOWER)]
+    shares = " | ".join(f"{100 * n / counts['pairs']:.1f} %" for n in parts)
+    print(f"| {group} | {name.replace('%', ' %').replace('  %', ' %')} | {shares} |", flush=True)
+
+
+def levels() -> None:
+    """Neighbouring stretches of one run that share no step time: what a machine does to a program by itself."""
+    print("| steps a side | pairs | none shared | furthest apart |")
+    print("|---:|---:|---:|---:|")
+    for n in (5, 10, 15, 20, 30, 50, 100):
+        pairs = [_cut(x[s : s + 2 * n], 0.5) for x in machines() for s in range(0, x.size - 2 * n + 1, max(n // 4, 1))]
+        apart = [(b, a) for b, a in pairs if b.min() > a.max() or a.min() > b.max()]
+        most = max((math.exp(abs(math.log(np.median(b) / np.median(a)))) for b, a in apart), default=None)
+        print(f"| {n} | {len(pairs)} | {len(apart)} | {'' if most is None else f'{most:.2f}×'} |")
+
+
+def machines() -> list[Floats]:
+    """All recorded runs, those of the planted loops' host as well: three stretches in a row, steady or not."""
+    planted = json.loads((ROOT / "benchmarks" / "planted" / "exports" / "truth.json").read_text(encoding="utf-8"))
+    hosts = [
+        np.array(run[key]) for case in planted.values() for run in case.values() for key in run if "host_step" in key
+    ]
+    return [*recorded().values(), *short_gpu().values(), *(x for x in hosts if x.size >= 20)]
 
 
 if __name__ == "__main__":

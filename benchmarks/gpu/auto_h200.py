@@ -122,12 +122,15 @@ def main() -> None:
     """Measure, print a table, and write everything where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=110, help="of auto_overhead.py; with recording a third of them")
+    parser.add_argument(
+        "--rounds", type=int, default=110, help="of auto_overhead.py, 0: none; with recording a third of them"
+    )
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     found: dict[str, Any] = {}
-    for name, more in (("overhead", (asked.rounds,)), ("overhead_recording", (asked.rounds // 3, "--record"))):
+    rounds = (("overhead", (asked.rounds,)), ("overhead_recording", (asked.rounds // 3, "--record")))
+    for name, more in rounds if asked.rounds else ():
         found[name] = overhead("--rounds", *map(str, more))
         print(name, json.dumps(found[name]), flush=True)
     with tempfile.TemporaryDirectory(prefix="unstall-bench-") as room:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # How `unstall run` ends on a GPU: everybody signalled, --duration with --steps, --delay; both collectors. About 2 minutes.
-#   SITE=/tmp/site bash benchmarks/gpu/run_ends_h200.sh      in the repository's root
+#   SITE=/tmp/site bash benchmarks/gpu/run_ends_h200.sh [CASE …]      in the repository's root
 # One line a case: exit code, collector, seconds captured, kernels, steps, the last kernel before the capture's end (ms),
 # and the notes that say why it ended. Reports and logs go to $OUT.
 set -u
@@ -57,6 +57,7 @@ for case in \
     "builtin_term 15 --collector builtin --auto" \
     "builtin_steps_duration 0 --collector builtin --auto --steps 20:100000 --duration 3" \
     "builtin_delay_duration 0 --collector builtin --auto --delay 8 --duration 3"; do
+    [ $# -gt 0 ] && [[ " $* " != *" ${case%% *} "* ]] && continue
     # shellcheck disable=SC2086
     timeout 60 $PY one.py $case
 done
