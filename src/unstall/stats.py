@@ -1,13 +1,15 @@
 """Statistics for step times: what is steady, how sure a level is, how sure the ratio of two levels is.
 
 In: step times of one run in the order in which they happened, any unit, as numbers above zero. Out: small dataclasses
-of floats. Pure: the same samples give the same figures (fixed seed), and no figure depends on which side came first.
+of floats. Pure: nothing is drawn at random, and no figure depends on which side came first.
 
 Step times are not a textbook's independent draws: they drift (clocks, caches, other tenants), hang together over many
-steps, jump between levels and have long outliers. So medians carry the level; a stationary bootstrap (resampled in
-blocks of random length, which keep neighbours together; Politis and Romano 1994) carries the spread; the blocks grow
-with the measured autocorrelation; and a trend inside a side widens the interval by what that trend could have moved the
-other side. ``benchmarks/compare_aa.py`` measures what comes of it.
+steps, jump between levels and have long outliers. So medians carry the level, and their intervals are read off the
+samples themselves: half of all steps lie below the true median, so the share of samples below it is one half, give or
+take what chance does to as many independent steps as there are; the samples at the ends of that range of shares are the
+interval (Woodruff 1952). It needs no bell, and it cannot miss a second level that is nearly as frequent. Means, where
+they count, come from the scatter of the means of stretches (batch means). A trend inside a side widens the interval by
+what it could have moved the other side. ``benchmarks/compare_aa.py`` measures what comes of it.
 """
 
 from __future__ import annotations
@@ -21,16 +23,22 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-DRAWS = 1000
-"""Bootstrap medians a side; all pairs of both sides are used, so that an interval rests on a million ratios."""
-LONGEST = 10_000
-"""Longer series are thinned to this many samples, in order: by then the median is known to a fraction of a percent."""
-SEED = 20_240_601
 DIGITS = 12
 """Of the logarithms: what differs by the rounding of its unit alone is equal, and ties stay ties among ranks."""
-NORMAL_975 = 1.959964
+SURE = 0.975
+"""Asked of each interval, so that 95 % is kept although correlation is estimated as well: at 95 %, 6 in 100 A/A pairs
+of two speeds were called different."""
+NORMAL = 2.241403  # its quantile, both tails
+STRETCHES = 10
+"""At most, for the scatter of means: few enough that each one holds several bursts, and Student's t is still short."""
 PAIRS = 200
 """Levels between which slopes are taken, medians of neighbours in longer series: slopes grow with their square."""
+ENOUGH = 20
+APART = 1.4
+"""From :data:`ENOUGH` steps a side no interval reaches beyond both this factor and what a step of one side is to a step
+of the other. Of 4926 pairs of neighbouring stretches of 20 recorded steps one shared no step time, and was 1.36 times
+apart; of 3295 pairs of 30 steps also one, 1.35 times; of 15 steps 24 in 8453, up to 20 times (``compare_aa.py
+--levels``)."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,10 @@ class Side:
     """How sure the level of one run is.
 
     Attributes:
-        median, mean: of the samples, in their unit.
-        medians, means: logarithms of what the bootstrap drew, shape ``(DRAWS,)``, as wide as correlation demands.
+        median, mean, fastest, slowest: of the samples, in their unit.
+        below, above: how far the interval of the median reaches, as logarithms of factors.
+        mean_error: standard error of the mean, as a part of it.
+        stretches: how many of them that is known from.
         count: number of samples.
         correlation: how many neighbouring samples are worth one independent sample, at least 1.
         drift: trend from start to end, as the logarithm of end over start.
@@ -48,8 +58,12 @@ class Side:
 
     median: float
     mean: float
-    medians: Floats
-    means: Floats
+    fastest: float
+    slowest: float
+    below: float
+    above: float
+    mean_error: float
+    stretches: int
     count: int
     correlation: float
     drift: float
@@ -63,7 +77,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Ratio:
-    """``before / after`` with its interval, 95 % unless said; above 1 means that after is faster."""
+    """``before / after`` with its 95 % interval; above 1 means that after is faster."""
 
     value: float
     low: float
@@ -72,19 +86,22 @@ class Ratio:
 
 def describe(samples: npt.ArrayLike) -> Side:
     """Level, spread, correlation and drift of the steady samples of one run (at least one, all above zero)."""
-    x = _thinned(np.asarray(samples, dtype=np.float64))
-    logs: Floats = np.log(x / np.median(x))
+    x = np.asarray(samples, dtype=np.float64)
+    median = float(np.median(x))
+    logs: Floats = np.log(x / median)
     drift, rest = _trend(logs.round(DIGITS))
-    tau = correlation_time(rest)
-    block = block_length(x.size, tau)
-    medians, means = _bootstrap(x, block)
-    median, mean = float(np.median(x)), float(x.mean())
-    wider = _left_out_by_blocks(tau, block)
+    tau = max(correlation_time(rest), correlation_time(np.sign(rest - np.median(rest))))
+    below, above = _around_median(logs, x.size / tau)
+    stretches = _stretches(x.size, tau)
     return Side(
         median=median,
-        mean=mean,
-        medians=_stretched(medians, median, wider),
-        means=_stretched(means, mean, wider),
+        mean=float(x.mean()),
+        fastest=float(x.min()),
+        slowest=float(x.max()),
+        below=below,
+        above=above,
+        mean_error=_mean_error(x, stretches),
+        stretches=stretches,
         count=x.size,
         correlation=tau,
         drift=drift,
@@ -92,47 +109,65 @@ def describe(samples: npt.ArrayLike) -> Side:
     )
 
 
+def _around_median(logs: Floats, effective: float) -> tuple[float, float]:
+    """From the median to the samples that hold it between them; beyond the outermost for under five independent ones.
+
+    The square, as Student's t for few samples: with the share alone, 12 in 100 A/A pairs of 20 steps of correlation
+    0.95 were called different, with its square 7.
+    """
+    share = NORMAL / 2 / math.sqrt(effective)
+    low, high = np.quantile(logs, (max(0.5 - share, 0.0), min(0.5 + share, 1.0)))
+    beyond = max(2 * share, 1.0) ** 2
+    return max(-float(low), 0.0) * beyond, max(float(high), 0.0) * beyond
+
+
+def _stretches(n: int, tau: float) -> int:
+    """Each twice as long as steps hang together."""
+    return int(np.clip(n / (2 * tau), min(n, 2), STRETCHES))
+
+
+def _mean_error(x: Floats, stretches: int) -> float:
+    if stretches < 2:
+        return 0.0
+    edges = np.arange(stretches + 1) * x.size // stretches
+    means = np.add.reduceat(x, edges[:-1]) / np.diff(edges)
+    return float(means.std(ddof=1) / math.sqrt(stretches) / x.mean())
+
+
 def ratio_of_medians(before: Side, after: Side) -> Ratio:
-    """The ratio of medians with its 95 % interval, widened by what drift could have done between the two runs."""
-    few = _student(before, after)
-    return _ratio(before.median / after.median, before.medians, after.medians, few, _drift_allowance(before, after))
+    """The ratio of medians, its interval widened by what drift could have done between the two runs."""
+    width = math.hypot(before.below, after.above), math.hypot(before.above, after.below)
+    return _ratio(before, after, before.median / after.median, width, _drift_allowance(before, after))
 
 
 def ratio_of_means(before: Side, after: Side) -> Ratio:
-    """The same for means, which rare long steps move and medians do not see; 99 %.
-
-    Resampled means of few long steps vary too little: at 95 % one A/A pair in eight was called different.
-    """
-    return _ratio(before.mean / after.mean, before.means, after.means, _student(before, after), 0.0, tail=0.005)
-
-
-def _ratio(value: float, before: Floats, after: Floats, few: float, allowance: float, *, tail: float = 0.025) -> Ratio:
-    """Percentile interval over all pairs of draws, stretched around the ratio by ``few``, then widened."""
-    centre = math.log(value)
-    pairs = np.subtract.outer(before, after).ravel()
-    k = int(tail * pairs.size)
-    ordered = np.partition(pairs, (k, pairs.size - 1 - k))
-    below, above = max(centre - ordered[k], 0.0), max(ordered[-1 - k] - centre, 0.0)
-    return Ratio(value, math.exp(centre - few * below - allowance), math.exp(centre + few * above + allowance))
-
-
-def _student(before: Side, after: Side) -> float:
-    """How much wider Student's t is than the normal, for as few independent samples as the shorter side is worth."""
+    """The same for means, which rare long steps move and medians do not see."""
     from scipy.special import stdtrit
 
-    freedom = max(min(before.effective, after.effective) - 1, 1.0)
-    return float(stdtrit(freedom, 0.975)) / NORMAL_975
+    t = float(stdtrit(max(before.stretches + after.stretches - 2, 1), (1 + SURE) / 2))
+    width = t * math.hypot(before.mean_error, after.mean_error)
+    return _ratio(before, after, before.mean / after.mean, (width, width), 0.0)
+
+
+def _ratio(before: Side, after: Side, value: float, width: tuple[float, float], drift: float) -> Ratio:
+    """The interval, no wider than the samples and :data:`APART` allow."""
+    low, high = value / math.exp(width[0] + drift), value * math.exp(width[1] + drift)
+    if min(before.count, after.count) >= ENOUGH:
+        low = max(low, min(value / APART, before.fastest / after.slowest / math.exp(drift)))
+        high = min(high, max(value * APART, before.slowest / after.fastest * math.exp(drift)))
+    return Ratio(value, low, high)
 
 
 def _drift_allowance(before: Side, after: Side) -> float:
     """What a drift that went on from one run into the other would have moved, as a logarithm.
 
-    With trends ``a`` and ``b`` the middle of the second run lies ``(a + b) / 2`` beyond the middle of the first. Where
-    the trend stands out from noise, its own error counts as well. Which run was made first is not known: both ways.
+    Of one trend through both runs the middle of the second lies as far beyond that of the first as the trend goes in
+    one run. Trends that point opposite ways are a level that wanders, and cancel nothing. Where they stand out from
+    noise, its own error counts as well; where they do not, what noise makes of no trend is taken off.
     """
-    moved = abs(before.drift + after.drift) / 2
-    noise = math.hypot(before.drift_noise, after.drift_noise) / 2
-    return moved + noise if moved > 2 * noise else moved
+    moved = math.hypot(before.drift, after.drift) / math.sqrt(2)
+    noise = math.hypot(before.drift_noise, after.drift_noise) / math.sqrt(2)
+    return moved + noise if moved > 2 * noise else math.sqrt(max(moved**2 - noise**2, 0.0))
 
 
 def _trend(logs: Floats) -> tuple[float, Floats]:
@@ -157,12 +192,12 @@ def _drift_noise(rest: Floats, tau: float) -> float:
 
 
 def correlation_time(x: Floats) -> float:
-    """How many neighbouring samples are worth one independent sample, at least 1; cautious where samples are few.
+    """How many neighbouring samples are worth one independent sample, at least 1.
 
     From the ranks, which outliers and the unit cannot bend. The larger of two estimates: 1 + 2 × the sum of the
     autocorrelations up to the first that noise explains, and that of a process that forgets geometrically, at the
-    neighbours' correlation plus its standard error. Each correlation is corrected for its bias in short series without
-    their trend, about −(2 + 4ρ) / n (Kendall 1954). Alternating series get no credit for alternating.
+    neighbours' correlation. Each correlation is corrected for its bias in short series without their trend, about
+    −(2 + 4ρ) / n (Kendall 1954). Alternating series get no credit for alternating.
     """
     n = x.size
     rho = _rank_correlations(x)
@@ -171,9 +206,8 @@ def correlation_time(x: Floats) -> float:
     rho = rho + (2 + 4 * np.maximum(rho, 0)) / n
     noise = np.flatnonzero(rho < 2 / math.sqrt(n))
     summed = 1 + 2 * float(rho[: noise[0] if noise.size else rho.size].sum())
-    nearest = min(max(float(rho[0]), 0.0), 1.0)
-    upper = min(nearest + math.sqrt((1 - nearest**2) / n), 0.99)
-    return float(np.clip(max(summed, (1 + upper) / (1 - upper)), 1.0, n))
+    nearest = min(max(float(rho[0]), 0.0), 0.99)
+    return float(np.clip(max(summed, (1 + nearest) / (1 - nearest)), 1.0, n))
 
 
 def _rank_correlations(x: Floats) -> Floats:
@@ -187,53 +221,3 @@ def _rank_correlations(x: Floats) -> Floats:
     spectrum = np.fft.rfft(centred, 2 * x.size)
     products = np.fft.irfft(spectrum * spectrum.conj(), 2 * x.size)
     return np.asarray(products[1 : max(x.size // 4, 1) + 1] / power, dtype=np.float64)
-
-
-def block_length(n: int, tau: float) -> float:
-    """Mean block length by Carlstein's rule (1986) for a process of correlation time ``tau``; at most a third of n."""
-    rho = (tau - 1) / (tau + 1)
-    best = (math.sqrt(6) * rho / (1 - rho * rho)) ** (2 / 3) * n ** (1 / 3)
-    return float(np.clip(best, 1.0, max(n / 3, 1.0)))
-
-
-def _left_out_by_blocks(tau: float, block: float) -> float:
-    """How much wider the draws must be, because correlation across the ends of blocks is lost in resampling."""
-    kept = (tau - 1) / (tau + 1) * (1 - 1 / block)
-    return math.sqrt(tau * (1 - kept) / (1 + kept))
-
-
-def _stretched(draws: Floats, centre: float, factor: float) -> Floats:
-    """Logarithms of the draws, their distance from the logarithm of ``centre`` multiplied by ``factor``."""
-    middle = math.log(centre)
-    return middle + (np.log(draws) - middle) * factor
-
-
-def _bootstrap(x: Floats, block: float) -> tuple[Floats, Floats]:
-    """Medians and means of resamples, drawn in portions of a million samples to stay small in memory."""
-    generator = np.random.default_rng(SEED)
-    portion = max(1, 1_000_000 // x.size)
-    medians, means = [], []
-    for done in range(0, DRAWS, portion):
-        drawn = x[_positions(generator, min(portion, DRAWS - done), x.size, block)]
-        means.append(drawn.mean(axis=1))
-        medians.append(np.median(drawn, axis=1, overwrite_input=True))
-    return np.concatenate(medians), np.concatenate(means)
-
-
-def _positions(generator: np.random.Generator, rows: int, n: int, block: float) -> npt.NDArray[np.int64]:
-    """Rows of positions: runs of neighbours of random length, ``block`` on average, the end joined to the start."""
-    starts = generator.integers(0, n, (rows, n))
-    if block <= 1:
-        return starts
-    fresh = generator.random((rows, n)) < 1 / block
-    fresh[:, 0] = True
-    here = np.arange(n)
-    since = np.maximum.accumulate(np.where(fresh, here, 0), axis=1)
-    return np.asarray((np.take_along_axis(starts, since, axis=1) + here - since) % n)
-
-
-def _thinned(x: Floats) -> Floats:
-    """At most :data:`LONGEST` samples, chosen at random (a fixed stride would meet periods), order kept."""
-    if x.size <= LONGEST:
-        return x
-    return x[np.sort(np.random.default_rng(SEED).choice(x.size, LONGEST, replace=False))]

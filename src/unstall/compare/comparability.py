@@ -19,7 +19,7 @@ BLOCKING = ("no-steps", "lost-gpu", "different-gpu", "too-few-steps", "long-step
 MIN_STEPS = 5
 """Fewer steady steps a side give no verdict: of 3 against 3, the best rank test errs 10 times in 100 with every sample
 of one side beyond the other's; of 4 against 4 still 3 times, before any correlation."""
-FEW_STEPS = 20  # below, one slow episode is a large part of the run
+FEW_STEPS = stats.ENOUGH  # below, one slow episode is a large part of the run
 WORK = 0.1  # relative difference in kernels a step from which the two sides do not launch the same
 BATCH = 0.2  # relative difference in bytes copied to the GPU a step from which the batch is another one
 CLOCK = 0.04
