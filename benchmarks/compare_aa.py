@@ -2,7 +2,7 @@
 
 In: real step times (``tests/data/steps``, ``host_step_ms`` of ``../shared/profiles/*.truth.json`` where those are) and
 made-up series with correlation, drift, outliers, bursts and two levels. Out: the tables of ``benchmarks/compare.md``,
-on standard output. ``python benchmarks/compare_aa.py [--pairs 200]``; about four minutes.
+on standard output. ``python benchmarks/compare_aa.py [--pairs 200]``; a minute and a half.
 
 A *false verdict* is ``faster`` or ``slower`` where nothing changed. *Caught* is ``slower`` where the second side was
 made that many times slower. ``--levels`` prints something else: how far neighbouring stretches of one recorded run lie
@@ -261,7 +261,7 @@ def _row(group: str, name: str, counts: Counts) -> None:
 
 def levels() -> None:
     """Neighbouring stretches of one run that share no step time: what a machine does to a program by itself."""
-    print("| steps a side | pairs | none shared | furthest apart |")
+    print("| steps a side | pairs | nothing shared | furthest apart |")
     print("|---:|---:|---:|---:|")
     for n in (5, 10, 15, 20, 30, 50, 100):
         pairs = [_cut(x[s : s + 2 * n], 0.5) for x in machines() for s in range(0, x.size - 2 * n + 1, max(n // 4, 1))]
