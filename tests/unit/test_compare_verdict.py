@@ -111,6 +111,14 @@ def test_five_steps_a_side_show_a_tenfold_change_and_no_small_one() -> None:
     assert unstall.compare(noisy(5, 25, seed=1), noisy(5, 24.5, seed=2)).verdict == "inconclusive"
 
 
+def test_twenty_steps_that_hang_together_show_a_change_no_machine_makes() -> None:
+    """Steps worth two independent ones: 10.9 against 6.5 ms is a verdict, 7.5 against 6.5 is none."""
+    wave = np.exp(0.1 * np.sin(2 * np.pi * np.arange(20) / 20))
+    assert unstall.compare(list(10.9 * wave), list(6.5 * wave)).verdict == "faster"
+    assert unstall.compare(list(6.5 * wave), list(10.9 * wave)).verdict == "slower"
+    assert unstall.compare(list(7.5 * wave), list(6.5 * wave)).verdict == "inconclusive"
+
+
 def test_no_steps_at_all() -> None:
     empty = profile([], row={})
     empty.steps = []
