@@ -160,3 +160,61 @@ def test_samples_tell_that_the_main_thread_loads(stack: Stack) -> None:
     found = finding(sampled(stack), cores=8, gpu=False)
     assert found.title == "The step waits while the main thread loads each batch"
     assert "Pass num_workers" in found.fix.text
+
+
+def kept_waiting(workers: int, *, cores: int | None, trainers: int = 1, named: bool = True) -> Finding:
+    """Steps of 40 ms of waiting for workers and 4 ms of everything else."""
+    t = TraceBuilder(trace=("cuda", "nvtx", "osrt"), gpu="NVIDIA H200")
+    t.meta(cores=cores, unprofiled_ns=ms(44))
+    for number in range(workers):
+        t.process(900 + number, "pt_data_worker" if named else "train.py")
+        if not named:
+            t.sample(ms(50), ("D.__getitem__ (train.py)", "_worker_loop (worker.py)", "Process.run (process.py)"))
+    for pid in range(100, 100 + trainers):
+        t.process(pid)
+        for i in range(12):
+            at = i * ms(44)
+            t.range(f"step_{i}", at, at + ms(44))
+            t.range("next_batch", at, at + ms(40))
+            t.osrt("poll", at, at + ms(40))
+            t.launch("gemm", at + ms(40), us(10), kernel_dur=ms(3.9))
+            t.sync("stream", at + ms(40.02), at + ms(43.95))
+    found = diagnose(analyze(t.profile())).findings
+    return next(f for f in found if f.code == "host-data-loading")
+
+
+def test_workers_that_are_there_leave_room_for_more() -> None:
+    found = kept_waiting(1, cores=16)
+    assert found.predicted_step_ns == pytest.approx(ms(4), rel=0.1)
+    assert found.predicted_high_ns is not None and found.predicted_high_ns < ms(6)
+    assert "1 worker there already, and 16 cores: room for as many more" in evidence(found)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_more_workers_help_as_far_as_there_are_cores(named: bool) -> None:
+    found = kept_waiting(4, cores=8, named=named)
+    assert found.predicted_step_ns == pytest.approx(ms(4), rel=0.1), "loading that keeps up"
+    assert found.predicted_high_ns == ms(27.5), "half of the step of 44 ms, and a quarter for jitter"
+    assert "4 workers there already: if loading is CPU work, 8 cores can bring the step to 22.0 ms" in evidence(found)
+    assert found.confidence == "low" and found.main
+
+
+@pytest.mark.parametrize("cores", [4, 2])
+def test_where_workers_have_all_cores_more_of_them_may_help_nothing(cores: int) -> None:
+    found = kept_waiting(4, cores=cores)
+    assert found.predicted_high_ns == ms(44) and found.main
+    assert f"4 workers there already on {cores} cores: more of them help only if loading waits" in evidence(found)
+
+
+def test_cores_that_are_not_known_bound_nothing_and_that_is_said() -> None:
+    found = kept_waiting(4, cores=None)
+    assert found.predicted_high_ns is not None and found.predicted_high_ns < ms(6)
+    assert "4 workers there already: more of them help as far as there are idle cores" in evidence(found)
+
+
+def test_workers_and_cores_are_shared_by_those_who_train() -> None:
+    assert "4 workers there already: if loading is CPU work, 8 cores" in evidence(kept_waiting(8, cores=16, trainers=2))
+
+
+def test_workers_that_cannot_be_counted_are_not_spoken_of() -> None:
+    assert "there already" not in evidence(kept_waiting(0, cores=2))

@@ -5,11 +5,18 @@ The scripts, their exports and the times measured without the profiler are in ``
 
 from __future__ import annotations
 
+import json
+import lzma
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from unstall.analyze import analyze
+from unstall.diagnose import diagnose
+from unstall.load import load
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "planted"
 EXPORTS = BENCHMARK / "exports"
@@ -61,3 +68,17 @@ def test_predictions_come_near_the_measured_remedy(totals: dict[str, Any]) -> No
 
 def test_stated_intervals_hold_the_truth(totals: dict[str, Any]) -> None:
     assert totals["held"] / totals["predictions"] >= 0.8
+
+
+@pytest.mark.parametrize("cores", [8, 16, 64])
+def test_the_bound_by_workers_and_cores_holds_what_more_workers_brought(cores: int, tmp_path: Path) -> None:
+    """The capture does not say its cores. Ten workers instead of one brought 5.41 ms; it shows those of both."""
+    name, truth = "lightning_few_workers", json.loads((EXPORTS / "truth.json").read_text())
+    export = tmp_path / "bad.sqlite"
+    export.write_bytes(lzma.decompress((EXPORTS / f"{name}.bad.sqlite.xz").read_bytes()))
+    profile = load(export, cache=False)
+    known = replace(profile, meta=replace(profile.meta, cores=cores))
+    before, after = (round(truth[name]["bad"][which] * 1e6) for which in ("unprofiled_ms", "fixed_ms"))
+    first = diagnose(analyze(known, unprofiled_ns=before)).findings[0]
+    assert first.code == "host-data-loading" and first.predicted_low_ns is not None
+    assert first.predicted_low_ns <= after <= (first.predicted_high_ns or 0) <= before

@@ -16,6 +16,10 @@ How many workers that takes is the loading over the rest of the step, and a quar
 number that is advised: the step is never shorter than its loading over the workers, nor than its CPU work over the
 cores of the machine. Loading that waits for files or a network needs no core meanwhile.
 
+Where workers load already, the prediction is the step with loading that keeps up. If loading is CPU work, more workers
+alone bring a step of N workers on C cores to N / C of its time and no further; the interval reaches that far. Less work
+a sample has no such bound.
+
 ## How safe
 
 Safe: the same samples in the same order for a map-style dataset. An iterable dataset must be split among the workers by
@@ -39,6 +43,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -51,7 +56,7 @@ from unstall.diagnose.case import Case
 from unstall.diagnose.hit import Hit
 from unstall.diagnose.texts import Fix, Line, Texts, line
 from unstall.diagnose.traces import GEMM, MS, US, Trace, steps
-from unstall.diagnose.workers import Workers
+from unstall.diagnose.workers import Running, Workers
 
 CODE = "host-data-loading"
 CATEGORY = "data_loading"
@@ -102,6 +107,13 @@ TEXTS = {
             "work, which {cores:cores} can bring to {step:ms} a step with {value:workers}, and no further",
             "unsure": "{loading:ms} of loading a step beside {rest:ms} of everything else: {value:workers} on "
             "{cores:cores}; more of them help only if loading waits, which the capture does not tell",
+            "room": "{value:workers} there already, and {cores:cores}: room for as many more as that takes",
+            "bound": "{value:workers} there already: if loading is CPU work, {cores:cores} can bring the step to "
+            "{step:ms} with more of them, and no further; less work a sample has no such bound",
+            "full": "{value:workers} there already on {cores:cores}: more of them help only if loading waits; if it "
+            "is CPU work, less work a sample does",
+            "cores-unknown": "{value:workers} there already: more of them help as far as there are idle cores (the "
+            "capture does not say how many there are), or if loading waits",
             "keep-up": "Batches would have to come {value:times} as fast to hide behind the rest of the step "
             "({rest:ms})",
         },
@@ -161,17 +173,19 @@ def check(case: Case) -> Iterator[Hit]:
         return
     loading = case.host_time["data_loading"]
     name = case.range_of(idle) if host.has_loading_names(case.host) else None
-    behind = "workers" if _has_workers(case, idle) else "cpu" if case.device is None else ""
+    waiting = _waiting(case, idle)
+    behind = "workers" if waiting.for_others else "cpu" if case.device is None else ""
     change = Change(cut=loading, keep_ns=KEEP_NS, **_pinned(case))
     rest, taken = case.predict(change), case.host_per_step(loading)
-    advised = None if rest is None or behind == "workers" else workers.advise(case, rest, taken, loading)
-    lines = [*_lines(case, idle, taken, name, behind), *_paced(case, rest, advised)]
+    advised = None if rest is None or waiting.for_others else workers.advise(case, rest, taken, loading)
+    there = workers.running(case, rest) if rest is not None and waiting.for_others else None
+    lines = [*_lines(case, idle, taken, name, waiting), *_running(there), *_paced(case, rest, advised)]
     yield Hit(
         cost_ns=cost,
         lines=tuple(lines),
         range=name,
         change=change,
-        predicted=advised.predicted if advised else rest,
+        predicted=advised.predicted if advised else there.predicted if there else rest,
         workers=advised.count if advised else None,
         when=idle,
         title=behind,
@@ -181,10 +195,32 @@ def check(case: Case) -> Iterator[Hit]:
     )
 
 
-def _has_workers(case: Case, idle: Union) -> bool:
-    """Others load, the step's thread waits for them: by its OS calls, else by the Python functions it is in."""
-    waited, call = case.waits_in(idle)
-    return bool(waited >= WAITED and QUEUE.search(call)) or case.sampled_under(idle, CONSUMER)[0] >= WAITED
+@dataclass(frozen=True)
+class Waiting:
+    """What the step's thread waits in while it loads: shares of that time, and the call and the Python function."""
+
+    share: float
+    call: str
+    sampled: float
+    function: str
+
+    @property
+    def for_others(self) -> bool:
+        """Others load, the step's thread waits for them: by its OS calls, else by the Python functions it is in."""
+        return bool(self.share >= WAITED and QUEUE.search(self.call)) or self.sampled >= WAITED
+
+
+def _waiting(case: Case, idle: Union) -> Waiting:
+    return Waiting(*case.waits_in(idle), *case.sampled_under(idle, CONSUMER))
+
+
+def _running(there: Running | None) -> Iterator[Line]:
+    """What stands in the way of more workers, where some are there."""
+    if there is None:
+        return
+    key = "room" if there.room else "cores-unknown" if there.cores is None else "bound"
+    key = "full" if there.cores is not None and there.count >= there.cores else key
+    yield line(key, there.count, "", "replay", cores=there.cores, step=there.step_ns)
 
 
 def _paced(case: Case, rest: Prediction | None, advised: Workers | None) -> Iterator[Line]:
@@ -213,19 +249,17 @@ def _pinned(case: Case) -> dict[str, Any]:
     return copies.ahead(case, rows, copies.pinned_rate(case)) if rows.height else {}
 
 
-def _lines(case: Case, idle: Union, taken: float, name: str | None, behind: str) -> Iterator[Line]:
-    waited, call = case.waits_in(idle)
+def _lines(case: Case, idle: Union, taken: float, name: str | None, waiting: Waiting) -> Iterator[Line]:
     cost = case.per_step(idle)
     key = "unnamed" if name is None else "cpu" if case.device is None else "idle"
     yield line(key, cost, "ns", "breakdown", step=case.step_ns, share=case.share(cost), range=name)
     if name and case.device is not None and taken > 1.1 * cost:  # the rest is hidden behind the GPU, where one works
         yield line("host", taken, "ns", "ranges", range=name, hidden=taken - cost)
-    if call and waited >= 0.1:
-        yield line("queue" if behind == "workers" else "waits", waited, "", "osrt", call=call)
-    waiting, function = case.sampled_under(idle, CONSUMER)
-    if behind == "workers" and waiting >= WAITED:
-        yield line("consumer", waiting, "", "samples", function=function)
-    hot = case.hot(idle)
+    if waiting.call and waiting.share >= 0.1:
+        yield line("queue" if waiting.for_others else "waits", waiting.share, "", "osrt", call=waiting.call)
+    if waiting.sampled >= WAITED:
+        yield line("consumer", waiting.sampled, "", "samples", function=waiting.function)
+    hot = [] if waiting.for_others else case.hot(idle)  # a queue, whoever waits in it
     if hot:
         yield line("hot", hot[0][1], "", "samples", symbols=", ".join(s for s, _ in hot))
 
@@ -268,6 +302,10 @@ GPU가 다음 배치를 기다립니다.
 필요한 워커 수는 로딩 시간을 스텝의 나머지 시간으로 나눈 값에 4분의 1을 더한 것입니다. 예측은 권하는 워커 수를
 기준으로 합니다. 스텝은 로딩 시간을 워커 수로 나눈 값보다도, CPU 작업을 장비의 코어 수로 나눈 값보다도 짧아지지
 않습니다. 파일이나 네트워크를 기다리는 로딩은 그동안 코어를 쓰지 않습니다.
+
+워커가 이미 로딩하고 있다면 예측은 로딩이 따라올 때의 스텝입니다. 로딩이 CPU 작업이라면, 코어 C개에서 워커 N개로 도는
+스텝은 워커만 늘려서는 지금의 N / C까지만 짧아지며, 구간은 거기까지 미칩니다. 샘플당 일을 줄이는 데는 그런 한계가
+없습니다.
 
 ## 안전성
 
@@ -314,6 +352,13 @@ TEXTS["ko"] = Texts(
         "{cores:n}개로는 워커 {value:n}개로 스텝이 {step:ms}가 되고 그보다 짧아지지 않습니다",
         "unsure": "스텝마다 로딩이 {loading:ms}, 나머지가 {rest:ms}입니다. 코어 {cores:n}개에 워커 {value:n}개를 "
         "권합니다. 로딩이 기다리는 것일 때만 더 늘리는 것이 도움이 되는데, 캡처로는 알 수 없습니다",
+        "room": "워커 {value:n}개가 이미 있고 코어는 {cores:n}개입니다. 필요한 만큼 늘릴 여유가 있습니다",
+        "bound": "워커 {value:n}개가 이미 있습니다. 로딩이 CPU 작업이라면 워커를 늘려도 코어 {cores:n}개로는 "
+        "스텝이 {step:ms}보다 짧아지지 않습니다. 샘플당 일을 줄이는 데는 그런 한계가 없습니다",
+        "full": "코어 {cores:n}개에서 워커 {value:n}개가 이미 있습니다. 로딩이 기다리는 것일 때만 워커를 더 "
+        "늘리는 것이 도움이 되고, CPU 작업이라면 샘플당 일을 줄여야 합니다",
+        "cores-unknown": "워커 {value:n}개가 이미 있습니다. 노는 코어가 있는 만큼(캡처에 코어 수가 없습니다), "
+        "또는 로딩이 기다리는 것일 때 더 늘리는 것이 도움이 됩니다",
         "keep-up": "배치가 {value:times} 빠르게 와야 스텝의 나머지({rest:ms})에 가려집니다",
     },
     fix=Fix(

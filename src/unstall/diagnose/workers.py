@@ -1,12 +1,16 @@
 """How many worker processes hide the loading of batches, and how far those that are advised get.
 
 In: the step without loading as the replay predicts it, the loading that has to be done each step, and what the capture
-says of CPU cores and of CPU time spent loading. Out: :class:`Workers`, with the predicted step.
+says of CPU cores and of CPU time spent loading. Out: :class:`Workers`, with the predicted step; for a loop whose
+workers do not keep up, :class:`Running`.
 
 N workers make a batch every (loading / N), and all the CPU work of a step has to find a core: the step takes the
 longest of its rest, of loading / N, and of the CPU work over the cores. Loading that waits (for files, a network, a
 sleep) needs no core meanwhile, so more workers than cores help it. Where the capture does not tell waiting from
 computing, the interval spans both.
+
+N workers that do not keep up with a step of P take N × P for a batch, since the loop takes every batch at once. If that
+is CPU work, C cores make a batch every N × P / C, and no more workers help any further.
 """
 
 from __future__ import annotations
@@ -32,6 +36,10 @@ NEARLY = 0.25  # of a worker: 99 % of CPU work on two cores is work for two, not
 SEEN = 1.1  # from which it is said that the step without loading is not reached
 INSIDE = 0.9  # of a range, from which its CPU time is taken for that of loading
 WIDE, FAIR = 0.7, 0.3  # the replay's own borders of confidence
+PROCESS = "pt_data_worker"
+"""What PyTorch (2.13; seen of 2.11 too) calls its worker processes."""
+LOOP = r"\b_worker_loop\b|\bworker\b.*\bpool\.py"
+"""Python functions that PyTorch's workers and those of ``multiprocessing.Pool`` never leave."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,58 @@ class Workers:
         return self.predicted.step_ns > SEEN * self.rest_ns
 
 
+@dataclass(frozen=True)
+class Running:
+    """Workers that are there already.
+
+    Attributes:
+        count: of them; those of another loader of the program count as well.
+        cores: of the captured machine; ``None`` where the capture does not tell.
+        step_ns: what the cores bring the step to if loading computes; ``None`` where that is not known.
+        room: whether the cores let more workers hide the loading; ``None`` where that is not known.
+        predicted: the step without loading, as far as that goes.
+    """
+
+    count: int
+    cores: int | None
+    step_ns: float | None
+    room: bool | None
+    predicted: Prediction
+
+
+def running(case: Case, rest: Prediction) -> Running | None:
+    """The workers of a loop that waits for them; ``None`` where the capture does not show them."""
+    count, cores, base = _count(case), _cores(case), case.baseline
+    if not count or base is None:
+        return None
+    if cores is None:
+        return Running(count, None, None, None, rest)
+    floor = base.step_ns * min(count / cores, 1.0)
+    if floor <= max(SEEN * rest.step_ns, rest.high_ns):
+        return Running(count, cores, floor, count < cores, rest)
+    high = max(rest.high_ns, min(round(JITTER[1] * floor), base.step_ns))
+    spread = (high - rest.low_ns) / max(rest.step_ns, 1)
+    made = replace(rest, high_ns=high, limit="data_loading", confidence=_confidence(spread, rest))
+    return Running(count, cores, floor, False, made)
+
+
+def _count(case: Case) -> int:
+    """Worker processes for each process that trains: by their name, else by the Python loop that they are in."""
+    processes, samples, frames = case.profile.processes, case.profile.samples, case.profile.frames
+    found = 0 if processes is None else processes.filter(pl.col("name").cast(pl.String) == PROCESS).height
+    if not found and samples is not None and frames is not None:
+        loops = frames.filter(pl.col("symbol").cast(pl.String).str.contains(LOOP))["callchain"]
+        others = samples.filter(
+            (pl.col("process") != case.process) & pl.col("callchain").is_in(loops.unique().implode())
+        )
+        found = others["process"].n_unique()
+    return found // _trainers(case) or min(found, 1)
+
+
+def _trainers(case: Case) -> int:
+    return max(1, sum(p.has_steps for p in case.analysis.report.profile.processes))
+
+
 def advise(case: Case, rest: Prediction, loading_ns: float, when: Union) -> Workers:
     """Workers for a loop that loads ``loading_ns`` a step (at the instants ``when``) on its own thread."""
     cores, busy = _cores(case), busy_share(case, when)
@@ -77,8 +137,7 @@ def advise(case: Case, rest: Prediction, loading_ns: float, when: Union) -> Work
 def _cores(case: Case) -> int | None:
     """Cores for this process: those of the machine, shared with others of the capture that train."""
     cores = case.profile.meta.cores
-    trainers = sum(p.has_steps for p in case.analysis.report.profile.processes)
-    return None if cores is None else max(1, cores // max(1, trainers))
+    return None if cores is None else max(1, cores // _trainers(case))
 
 
 def busy_share(case: Case, when: Union) -> float | None:
@@ -122,11 +181,14 @@ def _bounded(made: Workers, rest: Prediction, *, device: bool) -> Prediction:
     step = max(rest.step_ns, usual)
     low = min(max(rest.low_ns, JITTER[0] * floors[0]), step)
     high = max(rest.high_ns, JITTER[1] * floors[1], step)
-    spread = (high - low) / step
-    level = "low" if spread >= WIDE else "medium" if spread >= FAIR else rest.confidence
-    confidence = min(level, rest.confidence, key=("low", "medium", "high").index)
     limit = "data_loading" if usual > rest.step_ns else rest.limit
-    return Prediction(round(step), round(low), round(high), limit, confidence)
+    return Prediction(round(step), round(low), round(high), limit, _confidence((high - low) / step, rest))
+
+
+def _confidence(spread: float, rest: Prediction) -> str:
+    """Of an interval as wide as that share of the step: no better than that of the step without loading."""
+    level = "low" if spread >= WIDE else "medium" if spread >= FAIR else rest.confidence
+    return min(level, rest.confidence, key=("low", "medium", "high").index)
 
 
 def _floor(made: Workers, busy: float, *, beside: float) -> float:
