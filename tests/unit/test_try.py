@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,35 @@ def test_the_figures_are_said() -> None:
     found = losses.compare([curve()], [curve(shift=1e-2)], 1e-4, redraws=False)
     assert "1.94001, plain 1.9208 (1 %, allowed 0.01 %); mean +1 %" in found.text
     assert found.largest == pytest.approx(1e-2)
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [
+        (5e-5, "within 0.005 % in the first steps"),
+        (4e-6, "within 0.0004 % in the first steps"),
+        (3e-8, "agree to 7 digits in the first steps"),
+        (1.2e-13, "agree to 12 digits in the first steps"),
+    ],
+)
+def test_losses_that_are_not_equal_are_not_said_to_be_within_nothing(shift: float, said: str) -> None:
+    found = losses.compare([curve()], [curve(shift=shift)], 1e-4, redraws=False)
+    assert (found.verdict, found.text) == ("agree", said) and found.largest == pytest.approx(shift, rel=0.1)
+
+
+def test_losses_that_part_only_after_the_first_steps_say_so() -> None:
+    later = {s: v * (1 + (1e-5 if s >= losses.FIRST else 0)) for s, v in curve().items()}
+    found = losses.compare([curve()], [later], 1e-4, redraws=False)
+    assert found.verdict == "agree" and found.largest == 0
+    assert re.fullmatch(r"equal in the first 10 steps; mean \+0\.000\d+ % ± 0\.000\d+ %", found.text)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "0 %"), (0.01, "1 %"), (1.234, "120 %"), (-3.21e-6, "-0.00032 %"), (1e-9, "<0.0001 %")],
+)
+def test_a_difference_is_never_rounded_to_nothing(value: float, said: str) -> None:
+    assert losses._percent(value) == said
 
 
 def samples(step_ms: float, seed: int) -> list[float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from statistics import fmean, stdev
 
 from unstall.trial.outcome import Agreement, Losses
@@ -19,6 +20,8 @@ FIRST = 10
 networks tried; later steps amplify it without anything being wrong."""
 LATER = 5.0  # times the tolerance: how far the mean of all steps may lie apart
 SIGMAS = 3.0  # standard errors of the mean difference: 1 wrong rejection in 370
+
+FINE = 1e-6  # relative: differences below are told in digits
 
 ByStep = Mapping[int, float]
 
@@ -51,9 +54,9 @@ def _pair(plain: ByStep, changed: ByStep, tolerance: float, *, loose: bool) -> L
     if all(_same(plain[s], changed[s]) for s in common):
         return said("equal", f"equal in {len(common)} steps")
     mean, error = _mean_difference(plain, changed, common)
-    if largest <= tolerance and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
-        return said("agree", f"within {_percent(largest)} in the first steps")
     level = f"mean {_percent(mean, sign=True)} ± {_percent(SIGMAS * error)}"
+    if largest <= tolerance and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
+        return said("agree", _close(largest) if largest else f"equal in the first {len(common[:FIRST])} steps; {level}")
     if loose and len(common) > FIRST and abs(mean) <= max(tolerance, SIGMAS * error):
         return said("same level", f"other random draws, same level ({level})")
     worst = max(common[:FIRST], key=lambda s: _relative(plain, changed, s))
@@ -94,5 +97,16 @@ def _mean_difference(plain: ByStep, changed: ByStep, steps: Sequence[int]) -> tu
     return fmean(differences), stdev(differences) / math.sqrt(len(differences))
 
 
+def _close(largest: float) -> str:
+    """How near the first losses are: in percent, or in digits where that would be a row of zeros."""
+    if largest >= FINE:
+        return f"within {_percent(largest)} in the first steps"
+    return f"agree to {math.floor(-math.log10(largest))} digits in the first steps"
+
+
 def _percent(value: float, *, sign: bool = False) -> str:
-    return f"{value * 100:{'+' if sign else ''}.2g} %"
+    """Two figures, without an exponent; what is there is never shown as nothing."""
+    if 0 < abs(value) < FINE:
+        return f"<{FINE * 100:.4f} %"
+    figure = f"{value * 100:{'+' if sign else ''}.2g}"
+    return f"{Decimal(figure):{'+' if sign else ''}f} %" if "e" in figure else f"{figure} %"

@@ -178,6 +178,8 @@ HEARD = {
     "the loss of step {step} is {value}, plain {plain}": "스텝 {step}의 손실은 {value}, 그대로일 때는 {plain}입니다",
     "equal in {n} steps": "스텝 {n}개에서 같습니다",
     "within {largest} in the first steps": "처음 스텝들에서 {largest} 이내입니다",
+    "agree to {n} digits in the first steps": "처음 스텝들에서 유효 숫자 {n}자리까지 일치합니다",
+    "equal in the first {n} steps": "처음 스텝 {n}개에서 같습니다",
     "other random draws, same level ({level:said})": "난수가 다르지만 같은 수준입니다({level:said})",
     "mean {mean} ± {error}": "평균 {mean} ± {error}",
     "step {step}: {value}, plain {plain} ({largest}, allowed {tolerance})": (
