@@ -45,7 +45,7 @@ def scan(path: Path) -> None:
     from unstall.load.schema import SOURCES
 
     db = Database(path)
-    kept = [db.query(s.select(db.tables[s.origin])) for s in SOURCES if s.usable(db.tables)]
+    kept = [db.query(s.select(db.tables[s.origin])) for s in SOURCES if s.usable(db.columns(s.origin))]
     assert kept
 
 
