@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
-from unstall.analyze import analyze
+from unstall.analyze import analyze, program
 from unstall.analyze import host as host_side
 from unstall.analyze.replay import Change, Replay
 from unstall.model import Profile
@@ -125,3 +126,12 @@ def test_a_stream_is_one_of_its_device_and_context() -> None:
     assert {names[i]: names[after[i]] if after[i] >= 0 else "" for i in range(len(names))} == {
         "made": "", "next": "", "used": "made",
     }  # fmt: skip
+
+
+def test_what_was_queued_before_the_window_is_no_lag() -> None:
+    """A host that is 10 ms ahead: the window's first operation started so late for want of a turn, not for its lag."""
+    calls = pl.DataFrame({"start": [us(2 * k) for k in range(4)]})
+    begun = [ms(10) + us(10 * k) for k in range(4)]
+    ops = pl.DataFrame({"start": begun, "end": [at + us(9) for at in begun], "call": range(4)})
+    lag, pause = program._lags(calls, ops, np.zeros(4, np.int64))
+    assert set(lag.tolist()) == {program.USUAL_LAG_NS} and set(pause.tolist()) == {us(1)}

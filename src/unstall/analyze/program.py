@@ -10,7 +10,7 @@ How the captured times become a program, each with what it rests on:
   process) before it. Threads that hand work to each other (autograd) come out in order; nothing is assumed about them.
 - **A device operation starts its *lag* after its call started**, and not before the operation ahead of it in its stream
   has ended (plus the *pause* seen between queued operations). Where it was queued, its own lag could not be seen: the
-  median of those seen on that stream is taken.
+  median of those seen is taken. What was ahead of the window's first operation is not known, so neither is its lag.
 - **A call that waits** ends its *tail* after the operation that it waited for: the one that, of those launched before,
   ended last before the call returned. Copies from pageable memory wait for their own operation.
 - **A launch that waited for room in the launch queue** looks long and is not: its duration is cut to a quick one's.
@@ -263,10 +263,10 @@ def _lags(calls: pl.DataFrame, ops: pl.DataFrame, lane: Ints) -> tuple[Ints, Int
     called = calls["start"].to_numpy()[call]
     ahead = _previous_end(start, end, lane)
     pause = start - ahead
-    queued = (ahead > called) & (pause < QUEUED_NS) & (ahead >= 0)
+    queued = (ahead > called) & (pause < QUEUED_NS)
     seen = start - called
     same_call = np.concatenate(([False], call[1:] == call[:-1]))
-    free = ~queued & ~same_call & (ahead <= called)
+    free = ~queued & ~same_call & (ahead <= called) & (ahead >= 0)
     usual_lag = int(np.median(seen[free])) if free.any() else USUAL_LAG_NS
     usual_pause = int(np.median(np.maximum(pause[queued], 0))) if queued.any() else USUAL_PAUSE_NS
     lag = np.where(free, seen, np.minimum(usual_lag, np.maximum(seen, 0)))
