@@ -86,7 +86,11 @@ class GpuTrace:
         self._markers.append(self._marker())
         profiler.stop()
         path = Path(self._options.record) / f"kineto-{os.getpid()}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)  # a short window may end before anything else was written
         profiler.export_chrome_trace(str(path))
+        if not path.exists():  # it says so on stderr, and raises nothing
+            self._recorder.note({"kind": "gpu", "missing": "torch.profiler could not write its trace"})
+            return
         self._recorder.note({
             "kind": "gpu", "file": path.name, "markers": self._markers, "cut": why,
             "devices": _devices(self._torch), "threads": self._threads(),
