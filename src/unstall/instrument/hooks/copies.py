@@ -1,8 +1,8 @@
 """Copies from host to device: ``Tensor.to``, ``Tensor.cuda``, ``Tensor.copy_``.
 
-Comes in: ``torch.Tensor``. Goes out: the range ``h2d_transfer``, which may lie inside another phase. Outside the
-captured window nothing is looked at. Subclasses of ``Tensor`` are left alone: asking them where they are may run code
-of their own.
+Comes in: ``torch.Tensor``. Goes out: the range ``h2d_transfer``, which may lie inside another phase. Before the
+captured window nothing is hooked, after it nothing is looked at. Subclasses of ``Tensor`` are left alone: asking them
+where they are may run code of their own.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
+from unstall.instrument.importhook import guarded
 from unstall.instrument.phases import Phases
 
 Test = Callable[[Any, Any, Any], bool]
 
 
 def hook(torch: Any, phases: Phases, name: str) -> None:
-    """Hook the three methods, where this torch knows a device to copy to."""
-    if not phases.anywhere and not (torch.backends.cuda.is_built() or torch.version.hip):
-        return
+    """Hook the three methods once ranges are written, where this torch knows a device to copy to."""
+    if phases.anywhere or torch.backends.cuda.is_built() or torch.version.hip:
+        phases.gate.when_writing(lambda: guarded(_hook, torch, phases, name))
+
+
+def _hook(torch: Any, phases: Phases, name: str) -> None:
     tensor, plain = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
 
     def goes_out(self: Any, args: Any, kwargs: Any) -> bool:
