@@ -182,18 +182,9 @@ def run(
     graph_nodes: Annotated[
         bool, typer.Option("--graph-nodes", help="Every node of CUDA graphs; slows the program.")
     ] = False,
-    delay: Annotated[
-        float,
-        _seconds("--delay", "Seconds before capturing; not with --steps."),
-    ] = 0,
-    duration: Annotated[
-        float,
-        _seconds("--duration", "Seconds to capture; then the program is ended."),
-    ] = 0,
-    calibrate: Annotated[
-        float,
-        _seconds("--calibrate", "First run S seconds without a profiler."),
-    ] = 0,
+    delay: Annotated[float, _seconds("--delay", "Seconds before capturing; not with --steps.")] = 0,
+    duration: Annotated[float, _seconds("--duration", "Seconds to capture; then the program is ended.")] = 0,
+    calibrate: Annotated[float, _seconds("--calibrate", "First run S seconds without a profiler.")] = 0,
     nsys_args: Annotated[
         str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
     ] = "",
@@ -231,10 +222,7 @@ def try_(
         list[str] | None, typer.Option("--only", metavar="NAME", help="This remedy, or those of this finding's code.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All remedies, whatever the findings say.")] = False,
-    budget: Annotated[
-        float,
-        _seconds("--budget", "Seconds for all runs together.", least=1),
-    ] = 300,
+    budget: Annotated[float, _seconds("--budget", "Seconds for all runs together.", least=1)] = 300,
     steps: Annotated[int, typer.Option("--steps", min=15, metavar="N", help="End each run after N steps.")] = 100,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write it as JSON (- for standard output).")
@@ -466,10 +454,7 @@ def ranks(
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask scheduler.")
     ] = None,
-    patience: Annotated[
-        float,
-        _seconds("--patience", "Seconds until a capture is given up.", least=1),
-    ] = 600,
+    patience: Annotated[float, _seconds("--patience", "Seconds until a capture is given up.", least=1)] = 600,
     top: Top = 10,
     step: Step = None,
     no_cache: NoCache = False,

@@ -351,6 +351,37 @@ def test_compiled_code_compiles_to_what_it_was(both: Both, body: str) -> None:
     assert ran.ranges["backward"] == 4
 
 
+WINDOW = """
+from unstall.instrument import PARTS, Options, phases
+ours = phases.start(Options(parts=PARTS, step_log="steps-{pid}.json"))
+ours.anywhere = True
+import torch
+from torch._dynamo.utils import counters
+ours.gate.switch(False)
+class Listener:
+    def push(self, *_): written.append(_)
+    pop = start = end = mark = push
+written = []
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+update = torch.compile(lambda: optimizer.step(), backend="eager")
+forward = torch.compile(lambda x: model(x.to(torch.float32).to("cpu")).sum(), backend="eager")
+def steps():
+    for _ in range(4):
+        loss = forward(torch.randn(2, 4)); optimizer.zero_grad(); loss.backward(); update()
+    return counters["frames"]["total"]
+before = steps()
+ours.gate.connect(Listener()); ours.gate.switch(True)
+print(before > 0, steps() == before, bool(written))
+"""
+
+
+def test_window_that_opens_compiles_nothing_anew(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", WINDOW]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["True", "True", "True"]
+
+
 def test_torchrun(tmp_path: Path) -> None:
     body = """
         import torch.distributed as dist

@@ -84,10 +84,12 @@ def caught_up(samples: Sequence[float], total: float) -> list[float]:
     each takes as long as the GPU. A host that is never ahead lacks nothing, and its own slow steps stay as they are.
     """
     lacks, ordered = total - sum(samples), sorted(samples)
-    for n, poured in enumerate(accumulate(ordered, initial=lacks)):
-        if n and lacks > 0 and (n == len(ordered) or poured / n <= ordered[n]):
-            return [max(sample, poured / n) for sample in samples]
-    return list(samples)
+    if lacks <= 0 or not ordered:
+        return list(samples)
+    sums = accumulate(ordered, initial=lacks)
+    levels = (poured / n for n, poured in enumerate(sums) if n and (n == len(ordered) or poured / n <= ordered[n]))
+    level = next(levels)
+    return [max(sample, level) for sample in samples]
 
 
 def path_for(template: str, rank: int | None, pid: int) -> Path:

@@ -172,8 +172,9 @@ class StepClock:
         not_on_sigterm(self._terminated)
 
     def _terminated(self) -> None:
+        if not self.options.steps:  # the end of a window is a flush
+            guarded(flush)
         self.finish()
-        flush()
 
 
 _clock: StepClock | None = None

@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 FOR_COMBINATION = 0.25  # share of the time kept for the winners together
 ROUNDS = 5  # more runs of one candidate than that tell nothing new
 HOPELESS = 1 / 1.2
-"""A ratio below this after one run a side is beyond what two runs of one program differ by."""
+"""Nothing above this after one run a side, and no more time is spent on it; the row says that it was one run."""
 SURE = 2.0
 """An interval wholly above this needs no second run to be believed: the plain runs of one program differed by 37 % at
 most among themselves (two busy cores; 22 % on a GPU machine)."""

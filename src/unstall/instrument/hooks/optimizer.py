@@ -16,7 +16,8 @@ from unstall.instrument.phases import Phases
 
 
 def hook(torch: Any, phases: Phases, name: str) -> None:
-    """Register a hook after every step, and one before it once ranges are written: only those need their beginning."""
+    """Register a hook before and one after every step, both from the start: a step that is compiled has looked at the
+    list of hooks, and would be compiled anew in the middle of the captured window."""
     optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides the submodule's name
     # a compiled step must compile to what it was: Dynamo takes the answer for a constant
     compiling = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)
@@ -35,18 +36,20 @@ def hook(torch: Any, phases: Phases, name: str) -> None:
         return None
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if compiling() or phases.in_backward:
+        if compiling():
             return
         if stepping and (begun := stepping.get(get_ident())) is not None and begun[0] is optimizer:
             phases.end_stepping(get_ident())
+        elif phases.in_backward:
+            return
         if finder is not None:
             try:
                 finder.stepped(id(optimizer))
             except Exception as error:
                 told(finder.stepped, error)
 
+    optim.register_optimizer_step_pre_hook(before)
     optim.register_optimizer_step_post_hook(after)
-    gate.when_writing(lambda: optim.register_optimizer_step_pre_hook(before))
 
 
 def _outside(phases: Phases, name: str, me: int, args: Any, kwargs: Any) -> Any:
