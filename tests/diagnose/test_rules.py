@@ -265,7 +265,7 @@ def test_stragglers_not_looked_for_say_why(counts: tuple[int, ...], reason: str,
     [
         ("2022.4.2.1", "this nsys may hang with them"),
         ("2023.2.3", "collect with `--sample=process-tree` where"),
-        ("2025.3.1.90", "collect with `--sample=process-tree --python-sampling=true` where"),
+        ("2025.3.1.90", "collect with `--sample=process-tree` where"),
         ("", "collect with `unstall run --collector builtin`"),
     ],
 )

@@ -43,12 +43,12 @@ BUILTIN_SAMPLES = "`unstall run --collector builtin`"
 HUNG = f"this nsys may hang with them; a newer one (2023.1 or later) collects them, or {BUILTIN_SAMPLES}"
 SAMPLES = "collect with `--sample=process-tree` where the kernel allows it"
 OF_NSYS = (
-    ((2023, 4), "collect with `--sample=process-tree --python-sampling=true` where the kernel allows it"),
     ((2023, 1), SAMPLES),
     ((1,), HUNG),  # ``unstall run`` does not ask such an nsys for samples by itself (collect's TRUSTED_SAMPLING)
     ((), f"collect with {BUILTIN_SAMPLES}"),  # of one of no known version, nobody knows
 )
-"""Since which version of nsys, the newest first: how it collects CPU samples."""
+"""Since which version of nsys, the newest first: how it collects CPU samples. Python's own stacks come with them, from
+2023.4 on: ``unstall run`` asks for those by itself, and has no option for it."""
 LOST = "nsys lost most CUDA events (see the warnings)"
 
 

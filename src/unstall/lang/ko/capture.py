@@ -40,9 +40,6 @@ HEARD = {
         "더 새로운 nsys(2023.1 이상) 또는 `unstall run --collector builtin`으로 수집하십시오"
     ),
     "collect with `unstall run --collector builtin`": "`unstall run --collector builtin`으로 수집하십시오",
-    "collect with `--sample=process-tree --python-sampling=true` where the kernel allows it": (
-        "운영체제 커널이 허용하면 `--sample=process-tree --python-sampling=true`로 수집하십시오"
-    ),
     "needs the table {table}": "{table} 표가 필요합니다",
     "collect with `--trace=cuda` on a machine with a GPU": "GPU가 있는 장비에서 `--trace=cuda`로 수집하십시오",
     "collect with `--trace=cuda`": "`--trace=cuda`로 수집하십시오",
