@@ -18,6 +18,8 @@ import pytest
 import unstall
 from unstall.collect import Capture, CollectOptions, builtin, finish, flow
 from unstall.collect.machine import Machine
+from unstall.collect.nsys import Recorded
+from unstall.collect.process import Ended
 from unstall.errors import CollectionFailed, ProfileUnreadable, UsageError
 from unstall.nsys.discover import Nsys
 
@@ -192,7 +194,7 @@ def test_no_report_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pyte
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tools"]
 
 
-def test_nsys_that_hangs_costs_the_capture_and_not_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nsys_that_hangs_costs_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSTALL_NSYS_PATIENCE", "1")
     capture = run(monkeypatch, ["sh", "-c", "exit 6"], wrong="hang")
     assert capture.directory is None and "nsys-hung" in codes(capture)
@@ -298,3 +300,11 @@ def test_ranks_write_one_capture_each(tmp_path: Path, monkeypatch: pytest.Monkey
         capture = run(monkeypatch, ["true"], environ={"RANK": rank, "WORLD_SIZE": "2"})
         assert capture.directory == tmp_path / f"out/rank-{rank}" and capture.rank == int(rank)
         assert capture.sqlite is not None and unstall.load(capture.sqlite).meta.rank == int(rank)
+
+
+@pytest.mark.parametrize(("told", "code", "lost"), [(7, 7, False), (None, 3, True)])
+def test_code_that_went_with_a_hung_nsys_is_not_called_the_programs(told: int | None, code: int, lost: bool) -> None:
+    """nsys waits for the program itself: what it was told, nobody else can ask for."""
+    ended = Ended(137, program_code=told, started=True, stuck=True)
+    made = flow._capture(Recorded(ended), Nsys(Path("nsys"), (2022, 4, 2)), 1.0)
+    assert (made.exit_code, made.exit_code_lost) == (code, lost)

@@ -25,7 +25,8 @@ class Capture:
     """What a run left.
 
     Attributes:
-        exit_code: the program's own, shell style (128 + signal).
+        exit_code: the program's own, shell style (128 + signal); that of :class:`CollectionFailed` where it is lost.
+        exit_code_lost: nsys had been told it, and hung before it told anybody.
         directory: the folder of the capture; ``None`` when nothing could be captured.
         sqlite: the export in it; ``None`` when there is only a report that could not be exported.
         report: the ``.nsys-rep`` in it, where it was kept.
@@ -53,6 +54,7 @@ class Capture:
     signals: tuple[str, ...] = ()
     rank: int | None = None
     ranks: tuple[int, ...] = ()
+    exit_code_lost: bool = False
 
 
 @dataclass

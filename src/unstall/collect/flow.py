@@ -220,10 +220,13 @@ def _inside(run: Run, window: str) -> Options:
 
 
 def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:
-    code = done.ended.code if done.ended.program_code is None else done.ended.program_code
+    ended = done.ended
+    lost = ended.stuck and ended.started and ended.program_code is None
+    code = CollectionFailed.exit_code if lost else ended.code if ended.program_code is None else ended.program_code
     return Capture(
-        code, sqlite=done.sqlite, report=done.report, version=nsys.text, seconds=seconds, signals=done.ended.signals
-    )
+        code, sqlite=done.sqlite, report=done.report, version=nsys.text, seconds=seconds, signals=ended.signals,
+        exit_code_lost=lost,
+    )  # fmt: skip
 
 
 def _limit(run: Run, begin: float = 0.0) -> Limit | None:

@@ -62,7 +62,11 @@ def run(
             capture.sqlite, targets, page, tell, () if rank else command, top=top, by=by, step=step, language=language
         )
     _together(capture, tell)
-    tell(f"exit code {capture.exit_code} is the program's own ({_ended(Path(command[0]).name, capture.exit_code)})")
+    program = Path(command[0]).name
+    if capture.exit_code_lost:
+        tell(f"exit code {capture.exit_code}: {program} ended, and its own code went with the nsys that hung")
+    else:
+        tell(f"exit code {capture.exit_code} is the program's own ({_ended(program, capture.exit_code)})")
     return capture.exit_code
 
 

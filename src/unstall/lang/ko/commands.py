@@ -85,6 +85,9 @@ HEARD = {
     "captured by {collector} in {folder} ({size} MB): {files}": (
         "{collector} 수집기로 캡처, 폴더 {folder} ({size} MB): {files}"
     ),
+    "exit code {code}: {program} ended, and its own code went with the nsys that hung": (
+        "종료 코드 {code}: {program} 프로그램은 끝났으나 그 종료 코드는 멈춘 nsys와 함께 사라졌습니다"
+    ),
     "exit code {code} is the program's own ({program})": "종료 코드 {code} = 프로그램 자체의 것({program})",
     "exit code {code} is the program's own ({program}, run as it is)": (
         "종료 코드 {code} = 프로그램 자체의 것({program}, 그대로 실행)"
