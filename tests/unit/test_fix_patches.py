@@ -418,6 +418,7 @@ def test_what_cannot_be_patched_is_one_line(tmp_path: Path, content: bytes, why:
 TRAINS = "for x in data:\n    loss = model(x)\n    loss.backward()\n"
 THROUGH = "def step(x):\n    self.optimizer.step()\ndef once(x):\n    step(x)\nwhile True:\n    once(1)\n"
 NO_TRAINING = {
+    "deep.py": f"for x in y:\n    a{'.b' * 300}.step()\n",  # deeper than Python's own limit lets a recursion go
     "agent.py": "for _ in range(9):\n    env.step(1)\n    scheduler.step()\n",
     "once.py": "loss.backward()\nopt.step()\nfor x in data:\n    print(x)\n",
     "broken.py": "for x in data:\n    loss.backward(\n",
@@ -435,6 +436,7 @@ NO_TRAINING = {
             {**NO_TRAINING, "b.py": TRAINS, "a.py": THROUGH},
             "Name the script that trains: unstall fix {}/a.py, or unstall fix {}/b.py",
         ),
+        ({"a.py": "for x in y:\n    self.opts['g'][0].step()\n"}, "Name the script that trains: unstall fix {}/a.py"),
         (dict.fromkeys(("a.py", "b.py", "c.py", "d.py"), TRAINS), "Name the script that trains"),
     ],
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from unstall.errors import UsageError
@@ -19,6 +18,7 @@ MOST_BYTES = 1_000_000
 OPTIMIZER = re.compile(r"opt|scaler|accelerator", re.IGNORECASE)
 """What an optimizer is called whose ``step`` counts: environments, schedulers and profilers have one as well."""
 AT_ALL = re.compile(r"\.(backward|step)\b")  # before the file is parsed
+STEP = "a step"  # which is no name that a function can have
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -37,32 +37,30 @@ def _trains(path: Path) -> bool:
         tree = parsed(text, str(path)) if AT_ALL.search(text) else ast.Module([], [])
     except (UsageError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    trainers = _functions(tree)
-    return any(_steps(loop, trainers) for loop in ast.walk(tree) if isinstance(loop, LOOPS))
+    trainers = _trainers(tree)
+    return any(trainers & _called(loop) for loop in ast.walk(tree) if isinstance(loop, LOOPS))
 
 
-def _functions(tree: ast.AST) -> set[str]:
-    """Names of functions in which a step is taken, directly or through others of them."""
-    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    found: set[str] = set()
-    while new := {f.name for f in functions if f.name not in found and _steps(f, found)}:
+def _trainers(tree: ast.AST) -> set[str]:
+    """:data:`STEP`, and the names of functions in which one is taken, directly or through others of them."""
+    functions = [(n.name, _called(n)) for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    found = {STEP}
+    while new := {name for name, called in functions if name not in found and called & found}:
         found |= new
     return found
 
 
-def _steps(node: ast.AST, trainers: set[str]) -> bool:
-    """Whether something below calls ``backward``, an optimizer's ``step`` or one of these functions."""
-    return any(_is_step(*call) or call[1] in trainers for call in _calls(node))
+def _called(node: ast.AST) -> set[str]:
+    """What is called below, without its owner; :data:`STEP` for ``backward`` and for an optimizer's ``step``."""
+    functions = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    methods = {STEP if _is_step(f) else f.attr for f in functions if isinstance(f, ast.Attribute)}
+    return methods | {f.id for f in functions if isinstance(f, ast.Name)}
 
 
-def _is_step(owner: str, name: str) -> bool:
-    return bool(owner) and (name == "backward" or (name == "step" and OPTIMIZER.search(owner) is not None))
+def _is_step(method: ast.Attribute) -> bool:
+    return method.attr == "backward" or (method.attr == "step" and OPTIMIZER.search(_words(method.value)) is not None)
 
 
-def _calls(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What is called: of ``self.opt.step()`` ``("self.opt", "step")``, of ``run()`` ``("", "run")``."""
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            yield ast.unparse(call.func.value), call.func.attr
-        elif isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            yield "", call.func.id
+def _words(node: ast.AST) -> str:
+    """All names in an expression; nothing recurs, so that no script is nested too deeply."""
+    return " ".join(value for n in ast.walk(node) for _, value in ast.iter_fields(n) if isinstance(value, str))
