@@ -76,6 +76,11 @@ def test_the_line_says_the_figure_and_the_limit() -> None:
         hold("slower", side(20, 1), side(30))
 
 
+def test_an_interval_of_too_few_steps_is_not_known() -> None:
+    with pytest.raises(GateFailed, match=r"ratio_low is not known: .*1 steady step, and fewer than 5"):
+        hold("ratio_low < 1.1", profile([20.0]), profile([10.0]))
+
+
 def test_all_that_fail_are_named() -> None:
     before, after = side(20, 1), side(30)
     with pytest.raises(GateFailed, match=r"step_ms.*; .*slower"):

@@ -14,6 +14,7 @@ import unstall
 from unstall.compare.verdict import judge
 from unstall.errors import UsageError
 from unstall.model import Comparison, CopyRow, Gpu, Report, Warning_
+from unstall.report.comparison import headline
 from unstall.stats import Ratio
 
 INVERSE = {"faster": "slower", "slower": "faster", "no difference": "no difference", "inconclusive": "inconclusive"}
@@ -99,6 +100,8 @@ def test_too_few_steps_are_inconclusive(n: int) -> None:
     found = unstall.compare([50.0] * n, noisy(100))
     assert found.verdict == "inconclusive" and "too-few-steps" in codes(found)
     assert found.ratio == pytest.approx(2.5, rel=0.01), "the figures are shown all the same"
+    assert found.ratio_low is None and found.ratio_high is None, "of one step a side it would be a single point"
+    assert headline(found).endswith("2.50×, its interval is not known")
 
 
 def test_one_sample_a_side_is_inconclusive_even_when_equal() -> None:

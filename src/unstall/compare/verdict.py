@@ -98,13 +98,15 @@ def _comparison(
     verdict: tuple[Verdict, str],
     ratio: stats.Ratio | None = None,
 ) -> Comparison:
+    """All of it. Steps too few for a verdict are too few for an interval: of one a side it would be a single point."""
     names = _names(before.report.profile.path, after.report.profile.path)
+    sure = ratio if SAME in warnings or not any(w.code == "too-few-steps" for w in warnings) else None
     level: Literal["median", "mean"] = "mean" if _bursts(before, after) else "median"
     return Comparison(
         verdict=verdict[0],
         ratio=None if ratio is None else ratio.value,
-        ratio_low=None if ratio is None else ratio.low,
-        ratio_high=None if ratio is None else ratio.high,
+        ratio_low=None if sure is None else sure.low,
+        ratio_high=None if sure is None else sure.high,
         before=_figure(before, level, names[0]),
         after=_figure(after, level, names[1]),
         moved=moved.moved(before, after),

@@ -63,6 +63,8 @@ def headline(comparison: Comparison) -> str:
     if comparison.ratio is None:
         return verdict
     ratio, low, high = map(text.number, (comparison.ratio, comparison.ratio_low, comparison.ratio_high))
+    if comparison.ratio_low is None:
+        return f"{verdict}: {say('before / after is {ratio}×, its interval is not known', ratio=ratio)}"
     figures = say("before / after is {ratio}×, 95 % interval {low}× to {high}×", ratio=ratio, low=low, high=high)
     return f"{verdict}: {figures}"
 

@@ -13,6 +13,7 @@ TEXTS = {
     "before / after is {ratio}×, 95 % interval {low}× to {high}×": (
         "변경 전 / 변경 후 = {ratio}×, 95 % 신뢰 구간 {low}×~{high}×"
     ),
+    "before / after is {ratio}×, its interval is not known": "변경 전 / 변경 후 = {ratio}×, 신뢰 구간은 알 수 없음",
     "before": "변경 전",
     "after": "변경 후",
     "STEPS": "스텝",
