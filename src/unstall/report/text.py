@@ -78,7 +78,8 @@ def duration(ns: float | None) -> str:
     if size < 9.9995e9:
         return f"{_figure(ns / 1e6)} ms" if size < 999.5e6 else f"{_figure(ns / 1e9)} s"
     seconds = round(ns / 1e9, 1)
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{seconds:.1f} s" if seconds < 120 else f"{minutes} min {rest} s"
 
 
 _UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9}
