@@ -6,7 +6,7 @@ import contextlib
 import re
 
 import pytest
-from compare_sides import a_breakdown, noisy, profile
+from compare_sides import a_breakdown, a_copy, a_range, noisy, profile
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -270,6 +270,14 @@ def test_baseline_of_a_long_run_stays_small() -> None:
     kept = slim(long)
     assert len(kept.steps[0].samples_ns) == 1000 and len(to_json(kept)) < 20_000
     assert unstall.compare(kept, long).verdict == "no difference"
+
+
+def test_a_baseline_of_a_long_run_copies_as_much_a_step_and_takes_as_long_in_its_ranges() -> None:
+    """Of 4000 steps it keeps 1000 samples, and the sums of all."""
+    n = 4000
+    long = profile(noisy(n), copies=[a_copy(1, n, steady=n)], ranges=[a_range("forward", 5, n)])
+    found = unstall.compare(slim(long), long)
+    assert "different-batch" not in {w.code for w in found.warnings} and found.moved == []
 
 
 def test_blanks_and_long_texts_cost_nothing_and_hide_no_reason() -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from unstall.calls import plain
-from unstall.compare.sides import Side
+from unstall.compare.sides import Side, steady_of
 from unstall.model import CallRow, KernelRow, Moved
 
 Amounts = dict[str, float]  # name → ns a step
@@ -47,7 +47,7 @@ def _ranges(side: Side) -> Amounts | None:
     if rows is None or steps is None:
         return None
     own = [r for r in rows if not r.wrapper and r.process == steps.process and r.steady_total_ns is not None]
-    return _summed((r.name, (r.steady_total_ns or 0) / max(len(steps.samples_ns), 1)) for r in own)
+    return _summed((r.name, (r.steady_total_ns or 0) / max(steady_of(steps), 1)) for r in own)
 
 
 def _categories(side: Side) -> Amounts | None:

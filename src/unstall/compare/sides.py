@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unstall.compare import steplog
+from unstall.compare.baseline import SAMPLES
 from unstall.compare.settled import settled
 from unstall.model import LONGEST_STEP_NS, Report, StepsRow, Warning_
 from unstall.pace import pace
@@ -45,12 +46,18 @@ class Side:
     @property
     def steady_steps(self) -> int:
         """Steady steps of all processes: the tables of kernels, copies and calls do not tell processes apart."""
-        return sum(len(row.samples_ns) for row in self.report.steps)
+        return sum(steady_of(row) for row in self.report.steps)
 
     @property
     def has_gpu_work(self) -> bool | None:
         """Whether the compared steps have GPU work; ``None`` where that is not known."""
         return None if self.is_log or self.steps is None else bool(self.steps.gpu_busy_ns)
+
+
+def steady_of(row: StepsRow) -> int:
+    """The steady steps of one process; a baseline keeps the last of their samples, and the sums of all of them."""
+    kept = len(row.samples_ns)
+    return kept if kept < SAMPLES else max(row.count - row.warmup, kept)
 
 
 def choose(before: Report, after: Report) -> tuple[Side, Side, list[Warning_]]:
