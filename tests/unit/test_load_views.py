@@ -89,6 +89,21 @@ def test_a_view_larger_than_its_file_is_refused(edited: Edit) -> None:
         edited(view(KERNELS, f"SELECT t0.* FROM {many}"))
 
 
+LONG = "WITH m AS MATERIALIZED (SELECT count(*) AS n FROM {0}) SELECT m.n AS start, o.n AS end FROM m JOIN m AS o"
+"""One row, of four rows to the power of as many tables as are named."""
+
+
+def test_a_view_that_takes_too_long_is_not_waited_for(edited: Edit) -> None:
+    with pytest.raises(ProfileUnreadable, match=rf"its view {KERNELS} cannot be read \(it takes too long\)"):
+        edited(view(KERNELS, LONG.format(", ".join(f"raw_{KERNELS} AS t{i}" for i in range(60)))))
+
+
+def test_a_view_that_nobody_asks_for_is_not_run(edited: Edit) -> None:
+    long = LONG.format(", ".join(f"{KERNELS} AS t{i}" for i in range(60)))  # longer than anybody waits
+    profile = edited(f"CREATE VIEW more AS {long};")
+    assert profile.kernels is not None and len(profile.kernels) == 4
+
+
 def test_a_view_with_texts_larger_than_its_file_is_refused(edited: Edit) -> None:
     many = "m" * 3000
     value = f"replace(replace(value, 'm', '{many}'), 'm', '{many}')"  # of each letter nine million

@@ -18,7 +18,7 @@ import adbc_driver_sqlite
 import polars as pl
 
 from unstall.errors import ProfileUnreadable
-from unstall.load.views import MOST, measure, views_of
+from unstall.load.views import MOST, views_of, weigh
 
 MAGIC = b"SQLite format 3\x00"
 AGAIN = "Export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
@@ -48,19 +48,28 @@ class Database:
     def columns(self, table: str) -> frozenset[str]:
         """Its columns, none where it is not there; refuses a view that cannot be read."""
         if table in self.broken:
-            hint = "Drop it or mend it, or name the export that it was made from"
-            raise ProfileUnreadable(str(self.path), f"its view {table} cannot be read ({self.broken[table]})", hint)
+            raise self._unreadable(table, self.broken[table])
         return self.tables.get(table, frozenset())
 
     def read(self, table: str, sql: str) -> pl.DataFrame:
         """The rows of ``sql``, which reads this table."""
-        if table not in self.views:
-            return self.query(sql)
-        most = MOST * self._before.st_size
-        if self.query(measure(table, self.views[table], most)).item() > most:
-            why = f"its view {table} gives more than {MOST} times what the file holds"
-            raise ProfileUnreadable(str(self.path), why, "Name the export that it was made from")
+        if table in self.views:
+            self._check_view(table)
         return self.query(sql)
+
+    def _check_view(self, view: str) -> None:
+        size = self._before.st_size
+        try:
+            weight = weigh(self._uri, view, self.views[view], size)
+        except sqlite3.Error as error:
+            raise self._unreadable(view, str(error)) from error
+        if weight > MOST * size:
+            why = f"its view {view} gives more than {MOST} times what the file holds"
+            raise ProfileUnreadable(str(self.path), why, "Name the export that it was made from")
+
+    def _unreadable(self, view: str, why: str) -> ProfileUnreadable:
+        hint = "Drop it or mend it, or name the export that it was made from"
+        return ProfileUnreadable(str(self.path), f"its view {view} cannot be read ({why})", hint)
 
     def query(self, sql: str) -> pl.DataFrame:
         """The rows of ``sql``. Safe to call from several threads: each call has a connection of its own."""
