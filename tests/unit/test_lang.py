@@ -230,6 +230,7 @@ def test_every_warning_and_reason_is_translated() -> None:
         "context, 11 on an unknown one.",
         "2 processes (817, 818) share GPU 0: each one's step includes waiting for the other's kernels; 2 processes "
         "(817, 819) share GPU 1: each one's step includes waiting for the other's kernels",
+        "2 processes (817, 818) share GPU 0: not at the same time, though: no steady step of one meets work of another",
     ],
 )
 def test_heard_in_korean(sentence: str) -> None:

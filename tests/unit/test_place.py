@@ -99,3 +99,17 @@ def test_a_whole_profile_is_left_as_it_is() -> None:
     assert placed(profile) is profile
     empty = TraceBuilder().profile()
     assert placed(empty) is empty, "no device work, no calls: that is what happened"
+
+
+@pytest.mark.parametrize(("later", "meets"), [(0, True), (ms(75), False)])
+def test_processes_that_share_a_gpu_wait_for_each_other_only_where_they_meet(later: int, meets: bool) -> None:
+    """The second begins with the first, or when that takes its last step: then its own first one is warm-up."""
+    t = TraceBuilder()
+    for pid, begin in ((100, 0), (200, later)):
+        t.process(pid)
+        for i in range(8):
+            at = begin + ms(10 * i)
+            t.range(f"step_{i}", at, at + ms(9))
+            t.launch("gemm", at + us(pid), kernel_dur=ms(15 if i == 0 and pid == 200 else 4))
+    (told,) = (w.text for w in examined(t.profile()).warnings if w.code == "shared-gpu")
+    assert ("waiting for the other's kernels" in told, "no steady step" in told) == (meets, not meets)

@@ -264,6 +264,10 @@ NO_STEPS = (
     "No repeating step was found: totals cover the whole capture, warm-up included. "
     "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`)."
 )
+NOTICED = 0.01
+"""Of a process's steady steps, in which others must work on its GPU before its times are said to hold their kernels."""
+MEET = "each one's step includes waiting for the other's kernels"
+APART = "not at the same time, though: no steady step of one meets work of another"
 NO_STEPS_AUTO = (
     "No repeating step was found, although --auto was on: totals cover the whole capture, warm-up included. "
     "Write `with unstall.step(i):` in the loop, or name a range that comes once a step with --step REGEX."
@@ -277,7 +281,7 @@ def _warnings(
     if not steps:
         text = NO_STEPS_AUTO if "auto" in profile.meta.options else NO_STEPS
         out.append(Warning_(code="no-steps", text=in_place_of(profile, text)))
-    shared = _shared_devices(ops)
+    shared = _shared_devices(ops, steps)
     if shared:
         out.append(Warning_(code="shared-gpu", text=shared))
     if profile.graphs is not None and profile.graphs.height:
@@ -320,14 +324,26 @@ def _doubtful(rows: list[StepsRow]) -> Iterator[Warning_]:
     yield Warning_(code="unprofiled-doubtful", text=text)
 
 
-def _shared_devices(ops: pl.DataFrame) -> str:
-    by = ops.group_by("device").agg(pl.col("process").unique()).filter(pl.col("process").list.len() > 1)
-    texts = [
-        f"{len(processes)} processes ({_pids(processes)}) share GPU {device}: "
-        "each one's step includes waiting for the other's kernels"
-        for device, processes in by.iter_rows()
-    ]
+def _shared_devices(ops: pl.DataFrame, steps: tuple[StepTable, ...]) -> str:
+    """Devices that several processes use, and whether their work meets there."""
+    spans = {s.process: s.steady_span for s in steps}
+    texts = []
+    for (device,), own in ops.group_by("device", maintain_order=True):
+        processes = own["process"].unique().to_list()
+        if len(processes) > 1:
+            how = MEET if any(_meets(own, p, spans.get(p)) for p in processes) else APART
+            texts.append(f"{len(processes)} processes ({_pids(processes)}) share GPU {device}: {how}")
     return "; ".join(texts)
+
+
+def _meets(ops: pl.DataFrame, process: int, span: tuple[int, int] | None) -> bool:
+    """Whether others keep the device busy in a noticeable part of this process's steady steps, or of all its work."""
+    mine = pl.col("process") == process
+    first, last = span or ops.filter(mine).select(pl.col("start").min(), pl.col("end").max()).row(0)
+    others = ops.filter(~mine)
+    inside = intervals.clip(intervals.union(others["start"], others["end"]), first, last)
+    busy: int = intervals.total(inside)
+    return busy >= NOTICED * (int(last) - int(first))
 
 
 def _pids(processes: list[int], most: int = 8) -> str:

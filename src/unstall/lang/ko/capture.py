@@ -95,6 +95,11 @@ HEARD = {
         "--auto를 켰지만 되풀이되는 스텝을 찾지 못했습니다: 합계는 워밍업을 포함한 캡처 전체의 것입니다. 반복문에 "
         "`with unstall.step(i):`를 쓰거나, 스텝마다 한 번 나오는 구간을 --step REGEX로 지정하십시오."
     ),
+    "{n} processes ({pids}) share GPU {device}: not at the same time, though: no steady step of one meets work of "
+    "another": (
+        "프로세스 {n}개({pids})가 GPU {device} 하나를 함께 쓰지만, 같은 때는 아닙니다: 정상 상태 스텝이 다른 "
+        "프로세스의 작업과 겹치지 않습니다"
+    ),
     "{n} processes ({pids}) share GPU {device}: each one's step includes waiting for the other's kernels": (
         "프로세스 {n}개({pids})가 GPU {device} 하나를 함께 씁니다: 각자의 스텝에는 다른 프로세스의 커널을 기다리는 "
         "시간이 들어 있습니다"
