@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 from unstall.analyze import analyze, ranges
 from unstall.analyze.device import device_ops
-from unstall.analyze.steps import confidence, find_steps
+from unstall.analyze.steps import confidence, find_steps, warmup
 from unstall.diagnose import diagnose
 from unstall.errors import UsageError
 from unstall.model import Profile, StepTable
@@ -61,6 +62,20 @@ def test_first_step_is_warm_up() -> None:
 def test_even_steps_have_no_warm_up() -> None:
     (steps,) = steps_of(loop("step_{}").profile())
     assert not steps.frame["warmup"].any()
+
+
+@pytest.mark.parametrize(
+    ("period", "warm"),
+    [
+        # threads that contend for the GIL, as an H200's host measured them
+        ((351, 24, 32, 31, 22, 22, 34, 31, 24, 30, 32, 23, 31, 23, 33, 23, 21, 21, 33, 28, 21, 22, 33, 34, 25, 24), 1),
+        ((351, 24, 60, 31, 22, 22, 34, 31, 24, 30, 32, 23, 31, 23, 33, 23, 21, 21, 33, 28, 21, 22, 33, 34, 25, 24), 3),
+        ((300, 20, 28, 20, 20, 20, 20, 20, 20, 20), 3),  # far above later steps that are all alike
+        ((20, 20, 20, 20, 20, 20, 20, 20, 20, 90), 0),
+    ],
+)
+def test_a_first_step_within_the_spread_of_later_ones_is_no_warm_up(period: tuple[int, ...], warm: int) -> None:
+    assert warmup(np.array(period) * ms(1)) == warm
 
 
 def test_a_stream_that_copies_ahead_does_not_set_the_pace() -> None:

@@ -47,8 +47,12 @@ UNEVEN = 3.0
 GPU_BOUND = 0.9
 """Busy share of the span of all steps but the first from which the GPU's own windows are used."""
 WARM = 1.3
-"""A leading step longer than this times the steady median is warm-up. On the H200 the first step is 2 to 12 times as
-long (library loading, allocation), while steady steps of host-bound loops spread by up to 1.2."""
+"""A leading step longer than this times the steady median is warm-up, unless steady steps spread as far: :data:`FENCE`.
+On the H200 the first step is 2 to 12 times as long (library loading, allocation), while steady steps of host-bound
+loops spread by up to 1.2."""
+FENCE = 1.5
+"""Interquartile ranges above the upper quartile within which a step is one of its kind (Tukey). Steps that contend for
+the GIL took 21 to 34 ms on the H200: the second and third of them, 24 and 32 ms, are no warm-up."""
 SHORT = 0.05
 """Share of a period that lies between two steps from which the last step is no sample: nothing follows it, so its
 window ends with its own work and lacks that part (loading between ``with step():`` blocks is most of a period). Between
@@ -370,8 +374,7 @@ def typical(period: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 def warmup(period: npt.NDArray[np.int64]) -> int:
     """How many leading steps are warm-up: up to the last slow one in an unbroken run (one normal step forgiven)."""
-    half = period[len(period) // 2 :]
-    slow = period > WARM * np.median(half)
+    slow = period > _slowest_usual(period[len(period) // 2 :])
     count, normal = 0, 0
     for i, is_slow in enumerate(slow[: len(period) // 2]):
         normal = 0 if is_slow else normal + 1
@@ -379,3 +382,9 @@ def warmup(period: npt.NDArray[np.int64]) -> int:
         if normal > 1:
             break
     return count
+
+
+def _slowest_usual(later: npt.NDArray[np.int64]) -> float:
+    """What a step may take and still be like these later ones."""
+    low, middle, high = np.percentile(later, [25, 50, 75])
+    return float(max(WARM * middle, high + FENCE * (high - low)))
