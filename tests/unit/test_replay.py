@@ -135,3 +135,16 @@ def test_what_was_queued_before_the_window_is_no_lag() -> None:
     ops = pl.DataFrame({"start": begun, "end": [at + us(9) for at in begun], "call": range(4)})
     lag, pause = program._lags(calls, ops, np.zeros(4, np.int64))
     assert set(lag.tolist()) == {program.USUAL_LAG_NS} and set(pause.tolist()) == {us(1)}
+
+
+def test_threads_that_contend_wait_less_while_they_are_traced() -> None:
+    """8 ms traced, 80 ms without: what is left without the waits is as in the capture, or less, or scaled with it."""
+    r = replay(loader(), ms(80))
+    view = host_side.view(r.analysis.profile, r.analysis.ranges, r.steps)
+    cut = host_side.loading(view)
+    slower_host, contended = r.predict(Change(cut=cut)), r.predict(Change(cut=cut, contention=True))
+    assert slower_host.step_ns == pytest.approx(ms(20), rel=0.03), "as much of it is left as of the traced step"
+    assert contended.step_ns == pytest.approx(ms(2), rel=0.03)
+    assert contended.low_ns <= ms(1) and contended.high_ns >= slower_host.step_ns and contended.confidence == "low"
+    twin = replay(loader(), ms(9))
+    assert twin.predict(Change(cut=cut, contention=True)) == twin.predict(Change(cut=cut)), "a host differs by so much"

@@ -83,7 +83,7 @@ def check(case: Case) -> Iterator[Hit]:
         cost_ns=cost,
         lines=tuple(_lines(case, when, cost)),
         range=case.range_of(when),
-        change=Change(cut=_waits(case)),
+        change=Change(cut=_waits(case), contention=True),
         when=when,
     )
 

@@ -84,7 +84,7 @@ def check(case: Case) -> Iterator[Hit]:
         lines=tuple(_lines(case, when, cost, call)),
         range=case.range_of(when),
         call=call,
-        change=Change(cut=case.locks(case.host_time["lock_wait"])),
+        change=Change(cut=case.locks(case.host_time["lock_wait"]), contention=True),
         when=when,
         confidence="medium",
     )

@@ -119,6 +119,11 @@ HEARD = {
         "스텝은 프로파일러 아래에서 {traced} ms 걸리고 그중 GPU가 일하는 시간은 {busy} ms입니다: 프로파일러 없이 "
         "{given} ms라는 값은 이 실행의 것일 수 없는데, 예측은 거기서 출발합니다. 밀리초 단위가 맞습니까?"
     ),
+    "The step takes {traced} ms under the profiler, and took {given} ms before it in the same run: something waits "
+    "less while it is traced, as threads that contend for the GIL do. Such waits are longer than shown here.": (
+        "스텝은 프로파일러 아래에서 {traced} ms, 같은 실행에서 그 전에는 {given} ms 걸렸습니다: GIL을 다투는 "
+        "스레드처럼, 추적하는 동안 덜 기다리는 것이 있습니다. 그런 대기는 여기 보이는 것보다 깁니다."
+    ),
     "NVTX ranges that overlap others without nesting: {n} ({names}). They are totalled, but have no self time and no "
     "GPU time.": (
         "포함 관계 없이 다른 구간과 겹치는 NVTX 구간: {n}개({names}). 합계에는 넣지만 자체 시간과 GPU 시간은 없습니다."
