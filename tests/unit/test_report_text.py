@@ -18,6 +18,7 @@ OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     ("ns", "shown"),
     [
         (1_135_904_229, "1135.9"), (694_057_698, "694.1"), (22_604_000, "22.6"), (9_996_000, "10.0"),
+        (9_994_000, "9.99"), (999_400, "0.999"),
         (2_690_000, "2.69"), (999_600, "1.00"), (812_000, "0.812"), (34_000, "0.034"), (400, "<0.001"), (0, "0"),
         (None, "–"), (-2_690_000, "-2.69"),
     ],
@@ -29,12 +30,14 @@ def test_ms(ns: int | None, shown: str) -> None:
 @pytest.mark.parametrize(
     ("ns", "shown"),
     [
-        (0, "0 ns"), (850, "850 ns"), (12_340, "12.3 µs"), (999_499, "999 µs"), (999_500, "1.00 ms"),
+        (0, "0 ns"), (0.4, "<1 ns"), (850, "850 ns"), (999.4, "999 ns"), (999.7, "1.00 µs"), (9_994, "9.99 µs"),
+        (9_996, "10.0 µs"), (99_960, "100 µs"), (12_340, "12.3 µs"), (9_994_000_000, "9.99 s"),
+        (999_499, "999 µs"), (999_500, "1.00 ms"),
         (25_312_000, "25.3 ms"), (292_448_509, "292 ms"), (999_600_000, "1.00 s"), (2_130_000_000, "2.13 s"),
         (59_990_000_000, "60.0 s"), (179_600_000_000, "3 min 0 s"), (200_000_000_000, "3 min 20 s"), (None, "–"),
     ],
 )  # fmt: skip
-def test_duration(ns: int | None, shown: str) -> None:
+def test_duration(ns: float | None, shown: str) -> None:
     assert text.duration(ns) == shown
 
 
@@ -53,16 +56,41 @@ def test_a_duration_as_a_reader_takes_it(ns: float, printed: float) -> None:
     assert text.as_printed(ns) == pytest.approx(printed, rel=1e-12)
 
 
+@given(st.floats(min_value=0.01, max_value=119e9))
+def test_a_duration_shows_three_figures_of_its_unit(ns: float) -> None:
+    """Never 1000 of a unit that has a next one, and never 0 of what is there."""
+    value, unit = text.duration(ns).split()
+    assert value == "<1" or 0.999 <= float(value) < (120 if unit == "s" else 999.5)
+    assert text.as_printed(ns) == pytest.approx(ns, rel=0.006, abs=1)
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(38.54, "38.5 %"), (100.0, "100 %"), (99.96, "100.0 %"), (0.0, "0 %"), (0.01, "<0.1 %"), (None, "–")],
+    [
+        (38.54, "38.5 %"),
+        (100.0, "100 %"),
+        (99.94, "99.9 %"),
+        (99.96, ">99.9 %"),
+        (0.0, "0 %"),
+        (0.01, "<0.1 %"),
+        (None, "–"),
+    ],
 )
 def test_percent(value: float | None, shown: str) -> None:
     assert text.percent(value) == shown
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(94.2, "94 %"), (99.7, "99.7 %"), (100.0, "100 %"), (0.3, "0.3 %"), (0.0, "0 %")]
+    ("value", "shown"),
+    [
+        (94.2, "94 %"),
+        (99.7, "99.7 %"),
+        (99.96, ">99.9 %"),
+        (100.0, "100 %"),
+        (0.3, "0.3 %"),
+        (0.5, "0.5 %"),
+        (0.0, "0 %"),
+    ],
 )
 def test_a_sentence_never_rounds_to_all_or_nothing(value: float, shown: str) -> None:
     assert text.rough_percent(value) == shown
@@ -79,7 +107,8 @@ def test_size(count: float | None, shown: str) -> None:
 def test_counts_and_plurals() -> None:
     assert (text.count(12345), text.count(74.5), text.count(None)) == ("12,345", "74.5", "–")
     assert (text.plural(1, "copy"), text.plural(2, "copy"), text.plural(0, "step")) == ("1 copy", "2 copies", "0 steps")
-    assert (text.speedup(9.37), text.speedup(1.04), text.speedup(None)) == ("9.4×", "1.04×", "–")
+    assert (text.speedup(9.37), text.speedup(1.996), text.speedup(1.04)) == ("9.4×", "2.0×", "1.04×")
+    assert text.speedup(None) == "–"
 
 
 @given(st.text())

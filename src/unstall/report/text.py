@@ -47,11 +47,11 @@ def number(value: float | None, places: int = 3) -> str:
 
 
 def _decimals(value: float, places: int) -> int:
-    """Decimals for three significant figures; asked of the rounded value, so that 9.996 is 10.0, not 10.00."""
+    """Decimals for three significant figures; asked of the rounded value: 9.994 is 9.99, and 9.996 10.0, not 10.00."""
     if abs(value) >= 99_999.5:
         return 0
     for decimals in range(1, places):
-        if round(abs(value), decimals) >= 10 ** (2 - decimals):
+        if round(abs(value), decimals + 1) >= 10 ** (2 - decimals):
             return decimals
     return places
 
@@ -71,8 +71,8 @@ def duration(ns: float | None) -> str:
     if ns is None:
         return DASH
     size = abs(ns)
-    if size < 1e3:
-        return f"{ns:.0f} ns"
+    if size < 999.5:
+        return f"{ns:.0f} ns" if size > 0.5 or not ns else "<1 ns"
     if size < 999.5e3:
         return f"{_figure(ns / 1e3)} µs"
     if size < 9.9995e9:
@@ -87,7 +87,7 @@ _UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9}
 
 def as_printed(ns: float) -> float:
     """Nanoseconds as :func:`duration` rounds them: what a reader calculates with."""
-    words = duration(ns).split()
+    words = duration(ns).removeprefix("<").split()
     return sum(float(value) * _UNITS[unit] for value, unit in zip(words[::2], words[1::2], strict=True))
 
 
@@ -107,11 +107,13 @@ def _figure(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A percentage with one decimal; what is there but rounds to nothing is ``<0.1 %``."""
+    """A percentage with one decimal; what is there but rounds to nothing is ``<0.1 %``, to all of it ``>99.9 %``."""
     if value is None:
         return DASH
     if 0 < abs(value) < 0.05:
         return "<0.1 %"
+    if 99.95 <= value < 100:
+        return ">99.9 %"
     return f"{value:.0f} %" if value in (0, 100) else f"{value:.1f} %"
 
 
@@ -122,7 +124,7 @@ def share(value: float | None) -> str:
 
 def rough_percent(value: float) -> str:
     """A percentage for a sentence: whole, but never rounded up to all or down to nothing."""
-    if 99.5 <= value < 100 or 0 < value < 0.5:
+    if 99.5 <= value < 100 or 0 < value <= 0.5:
         return percent(value)
     return f"{value:.0f} %"
 
@@ -131,12 +133,12 @@ def count(value: float | None) -> str:
     """A count with thousands separators; an average of counts keeps one decimal."""
     if value is None:
         return DASH
-    return f"{value:,.0f}" if float(value).is_integer() or value >= 100 else f"{value:,.1f}"
+    return f"{value:,.0f}" if float(value).is_integer() or value >= 99.95 else f"{value:,.1f}"
 
 
 def speedup(value: float | None) -> str:
     """``9.3×``, ``1.04×``."""
-    return DASH if value is None else f"{value:.1f}×" if value >= 2 else f"{value:.2f}×"
+    return DASH if value is None else f"{value:.1f}×" if value >= 1.995 else f"{value:.2f}×"
 
 
 def plural(value: int, word: str) -> str:
@@ -164,7 +166,7 @@ def kernel_name(name: str) -> str:
     return _WRAPPED.sub(r"\1", _TILED.sub(r"\1\2", short.replace(", >", ">"))).strip() or name
 
 
-_PLAIN = re.compile(r"[<\-–]?[\d,]*(\.\d+)?")
+_PLAIN = re.compile(r"[<>\-–]?[\d,]*(\.\d+)?")
 
 
 def align_decimals(cells: list[str]) -> list[str]:
