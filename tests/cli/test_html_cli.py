@@ -139,3 +139,13 @@ def test_compare_refuses_to_overwrite_a_side(run: Run, capture: Path) -> None:
     side = capture / "profile.sqlite"
     code, _, err = run("compare", side, side, "--html", side)
     assert code == 2 and "is a file to be read" in err
+
+
+def test_few_steps_show_their_ratio_and_why_it_has_no_interval(run: Run, tmp_path: Path) -> None:
+    sides = [tmp_path / "before.txt", tmp_path / "after.txt"]
+    for path, ms in zip(sides, (10, 5), strict=True):
+        path.write_text("".join(f"{ms + i / 100}\n" for i in range(3)))
+    run("compare", *sides, "--html", tmp_path / "few.html")
+    written = (tmp_path / "few.html").read_text(encoding="utf-8")
+    assert ">2.00×<" in written and "no interval: the steps are too few for one" in written
+    assert 'class="scale"' not in written, "nothing to draw: one mark would look like a sure one"

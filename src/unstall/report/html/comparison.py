@@ -72,14 +72,20 @@ class MovedRow:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Where a ratio stands on a line around 1×, equal factors being equal lengths."""
+    """A ratio, its interval or why there is none, and where both stand."""
 
     shown: str
     interval: str
+    line: Line | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line around 1×, equal factors being equal lengths; places in percent of it."""
+
     at: float
     low: float
     high: float
-    one: float
     ends: tuple[str, str]
 
 
@@ -181,11 +187,23 @@ def _moved_row(row: Moved, length: float, say: Say) -> MovedRow:
 
 
 def _ratio(comparison: Comparison, say: Say) -> Ratio | None:
-    if not comparison.ratio or not comparison.ratio_low or not comparison.ratio_high:
+    if not comparison.ratio:
         return None
-    values = (comparison.ratio, comparison.ratio_low, comparison.ratio_high)
+    shown = _factor(comparison.ratio)
+    if not comparison.ratio_low or not comparison.ratio_high:
+        few = any(warning.code == "too-few-steps" for warning in comparison.warnings)
+        return Ratio(shown, say("no_interval_few" if few else "no_interval"), None)
+    low, high = comparison.ratio_low, comparison.ratio_high
+    interval = say("ratio_interval", low=_factor(low), high=_factor(high))
+    return Ratio(shown, interval, _line(comparison.ratio, low, high))
+
+
+def _line(*values: float) -> Line:
+    """The ratio, then the ends of its interval."""
     reach = 1.15 * max(*(abs(math.log(v)) for v in values), math.log(1.1))
     at, low, high = (round(50 + 50 * math.log(v) / reach, 3) for v in values)
-    interval = say("ratio_interval", low=f"{text.number(values[1])}×", high=f"{text.number(values[2])}×")
-    ends = (f"{text.number(math.exp(-reach), 2)}×", f"{text.number(math.exp(reach), 2)}×")
-    return Ratio(f"{text.number(values[0])}×", interval, at, low, high, 50.0, ends)
+    return Line(at, low, high, (_factor(math.exp(-reach), 2), _factor(math.exp(reach), 2)))
+
+
+def _factor(value: float, digits: int = 3) -> str:
+    return f"{text.number(value, digits)}×"
