@@ -31,6 +31,7 @@ from unstall.model import Comparison, Report, StepFigure, Warning_
 from unstall.pace import bursty
 
 Verdict = Literal["faster", "slower", "no difference", "inconclusive"]
+Level = Literal["median", "mean"]
 
 MARGIN = 0.05
 """What "no difference" rules out. 100 steps a side at 5 % noise are enough for it."""
@@ -48,19 +49,18 @@ def compare(before: Report, after: Report, *, margin: float = MARGIN, across_gpu
     if not 0 < margin < 1:
         raise UsageError(f"margin {margin:g}", "not between 0 and 1", "5 % is 0.05")
     b, a, said = choose(before, after)
+    bursts = _bursts(b, a)
+    level: Level = "mean" if bursts else "median"
     if not (b.samples.size and a.samples.size):
         warnings = [*said, *doubts(b, a, None)]
-        return _comparison(b, a, warnings, _blocked(warnings, set()) or NOTHING)
+        return _comparison(b, a, warnings, _blocked(warnings, set()) or NOTHING, level=level)
     spreads = stats.describe(b.samples), stats.describe(a.samples)
+    ratio, more = _ratio(b, a, spreads, bursts, margin)
     accepted = {"different-gpu"} if across_gpus else set()
-    if _same(b, a):
-        ratio, more, accepted = stats.Ratio(1.0, 1.0, 1.0), [SAME], accepted | {"too-few-steps"}
-    else:
-        medians, means = (_with_overhead(of(*spreads), b, a) for of in (stats.ratio_of_medians, stats.ratio_of_means))
-        uneven = _bursts(b, a)
-        ratio, more = (means, uneven) if uneven else (medians, _long_steps(medians, means, margin))
+    accepted |= {"too-few-steps"} if SAME in more else set()
     warnings = [*said, *doubts(b, a, spreads), *more]
-    return _comparison(b, a, warnings, _blocked(warnings, accepted) or judge(ratio, margin), ratio)
+    verdict = _blocked(warnings, accepted) or judge(ratio, margin)
+    return _comparison(b, a, warnings, verdict, ratio, level=level)
 
 
 def told(comparison: Comparison, language: str) -> Comparison:
@@ -80,6 +80,17 @@ NOTHING: tuple[Verdict, str] = ("inconclusive", "one side has no steps")
 SAME = Warning_(code="same-samples", text="both sides hold the same step times: one measurement, not two")
 
 
+def _ratio(
+    before: Side, after: Side, spreads: tuple[stats.Side, stats.Side], bursts: list[Warning_], margin: float
+) -> tuple[stats.Ratio, list[Warning_]]:
+    """The ratio that counts, and what has to be said of it."""
+    if _same(before, after):
+        return stats.Ratio(1.0, 1.0, 1.0), [SAME]
+    medians = _with_overhead(stats.ratio_of_medians(*spreads), before, after)
+    means = _with_overhead(stats.ratio_of_means(*spreads), before, after)
+    return (means, bursts) if bursts else (medians, _long_steps(medians, means, margin))
+
+
 def _same(before: Side, after: Side) -> bool:
     """Whether it is one measurement, named twice. A single step is none."""
     return before.samples.size > 1 and np.array_equal(before.samples, after.samples)
@@ -97,11 +108,12 @@ def _comparison(
     warnings: list[Warning_],
     verdict: tuple[Verdict, str],
     ratio: stats.Ratio | None = None,
+    *,
+    level: Level,
 ) -> Comparison:
     """All of it. Steps too few for a verdict are too few for an interval: of one a side it would be a single point."""
     names = _names(before.report.profile.path, after.report.profile.path)
     sure = ratio if SAME in warnings or not any(w.code == "too-few-steps" for w in warnings) else None
-    level: Literal["median", "mean"] = "mean" if _bursts(before, after) else "median"
     return Comparison(
         verdict=verdict[0],
         ratio=None if ratio is None else ratio.value,
@@ -183,7 +195,7 @@ def _names(*paths: str) -> tuple[str, ...]:
     return next((tuple(t) for t in tails if len(set(t)) == len(t)), tuple(PurePath(p).name for p in paths))
 
 
-def _figure(side: Side, level: Literal["median", "mean"], name: str) -> StepFigure:
+def _figure(side: Side, level: Level, name: str) -> StepFigure:
     of = "without the profiler" if side.unprofiled and not side.is_log else ""
     step_ns = round(float(getattr(np, level)(side.samples))) if side.samples.size else None
     return StepFigure(step_ns=step_ns, count=side.samples.size, label=", ".join(filter(None, (name, of))))
