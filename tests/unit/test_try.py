@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -41,6 +42,22 @@ def test_losses_that_stray_later_differ_though_they_began_alike() -> None:
     later = {s: v * (1.3 if s > 20 else 1) for s, v in curve().items()}
     assert verdict([curve()], [later]) == "differ"
     assert verdict([curve()], [{**curve(), 40: float("nan")}]) == "differ"
+
+
+def test_what_strays_is_named_and_no_step_that_does_not() -> None:
+    later = {s: v * (1.3 if s > 20 else 1) for s, v in curve().items()}
+    said = losses.compare([curve()], [later], 1e-4, redraws=False).text
+    means = f"{fmean(later[s] for s in range(10, 60)):.6g}, plain {fmean(curve()[s] for s in range(10, 60)):.6g}"
+    assert said.startswith(f"equal in the first 10 steps; mean of steps 10 to 59: {means} (allowed 0.05 %); mean +15 %")
+    draws = [curve(noise=0.05, seed=1)], [curve(noise=0.05, seed=2, shift=0.2)]
+    said = losses.compare(*draws, 1e-4, redraws=True).text
+    assert re.match(r"mean of steps 0 to 59: 1\.\d+, plain 1\.\d+ \(allowed 0.01 %\); mean \+18 %", said)
+
+
+def test_a_plain_loss_that_is_no_number_hides_no_other() -> None:
+    plain = {**curve(), 40: float("nan")}
+    assert verdict([plain], [{s: v * (1.3 if s > 20 else 1) for s, v in plain.items()}]) == "differ"
+    assert verdict([plain], [{**plain, 40: 1.0}]) == "agree"
 
 
 def test_other_random_draws_pass_only_where_they_may_and_only_on_the_same_level() -> None:

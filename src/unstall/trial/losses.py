@@ -44,27 +44,53 @@ def _pair(plain: ByStep, changed: ByStep, tolerance: float, *, loose: bool) -> L
     if not common:
         return Losses(verdict="unknown", text="no step has a loss in both runs")
     largest = _largest(plain, changed)
+    verdict, text = _judged(plain, changed, largest, tolerance, loose=loose)
+    return Losses(verdict=verdict, text=text, compared=len(common), largest=largest, tolerance=tolerance)
 
-    def said(verdict: Agreement, text: str) -> Losses:
-        return Losses(verdict=verdict, text=text, compared=len(common), largest=largest, tolerance=tolerance)
 
+def _judged(plain: ByStep, changed: ByStep, largest: float, tolerance: float, *, loose: bool) -> tuple[Agreement, str]:
+    """What is seen at once; the rest is a matter of figures."""
+    common = sorted(plain.keys() & changed.keys())
     bad = next((s for s in common if math.isfinite(plain[s]) and not math.isfinite(changed[s])), None)
     if bad is not None:
-        return said("differ", f"the loss of step {bad} is {changed[bad]}, plain {plain[bad]:.6g}")
+        return "differ", f"the loss of step {bad} is {changed[bad]}, plain {plain[bad]:.6g}"
     if all(_same(plain[s], changed[s]) for s in common):
-        return said("equal", f"equal in {len(common)} steps")
-    mean, error = _mean_difference(plain, changed, common)
+        return "equal", f"equal in {len(common)} steps"
+    return _agreement(plain, changed, largest, tolerance, loose=loose)
+
+
+def _agreement(
+    plain: ByStep, changed: ByStep, largest: float, tolerance: float, *, loose: bool
+) -> tuple[Agreement, str]:
+    """Whether losses that are not equal mean the same training; where they do not, the text names what strays."""
+    common = sorted(plain.keys() & changed.keys())
+    finite = [s for s in common if math.isfinite(plain[s])]
+    mean, error = _mean_difference(plain, changed, finite)
     level = f"mean {_percent(mean, sign=True)} ± {_percent(SIGMAS * error)}"
-    if largest <= tolerance and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
-        return said("agree", _close(largest) if largest else f"equal in the first {len(common[:FIRST])} steps; {level}")
-    if loose and len(common) > FIRST and abs(mean) <= max(tolerance, SIGMAS * error):
-        return said("same level", f"other random draws, same level ({level})")
-    worst = max(common[:FIRST], key=lambda s: _relative(plain, changed, s))
-    text = (
-        f"step {worst}: {changed[worst]:.6g}, plain {plain[worst]:.6g} "
-        f"({_percent(largest)}, allowed {_percent(tolerance)}); {level}"
-    )
-    return said("differ", text)
+    close, later = largest <= tolerance, finite[FIRST:]
+    if close and abs(mean) <= max(LATER * tolerance, SIGMAS * error):
+        return "agree", _close(largest) if largest else f"{_close(largest)}; {level}"
+    if close:
+        return "differ", f"{_close(largest)}; {_means(plain, changed, later or finite, LATER * tolerance)}; {level}"
+    if loose and later and abs(mean) <= max(tolerance, SIGMAS * error):
+        return "same level", f"other random draws, same level ({level})"
+    if loose and later:
+        return "differ", f"{_means(plain, changed, finite, tolerance)}; {level}"
+    return "differ", f"{_worst(plain, changed, common[:FIRST], tolerance)}; {level}"
+
+
+def _means(plain: ByStep, changed: ByStep, steps: Sequence[int], tolerance: float) -> str:
+    """What strays where no step of its own does."""
+    after, before = (fmean(run[s] for s in steps) for run in (changed, plain))
+    which = f"steps {steps[0]} to {steps[-1]}"
+    return f"mean of {which}: {after:.6g}, plain {before:.6g} (allowed {_percent(tolerance)})"
+
+
+def _worst(plain: ByStep, changed: ByStep, steps: Sequence[int], tolerance: float) -> str:
+    """The step whose loss differs most."""
+    step = max(steps, key=lambda s: _relative(plain, changed, s))
+    much = _percent(_relative(plain, changed, step))
+    return f"step {step}: {changed[step]:.6g}, plain {plain[step]:.6g} ({much}, allowed {_percent(tolerance)})"
 
 
 def _same(a: float, b: float) -> bool:
@@ -88,10 +114,9 @@ def _relative(plain: ByStep, changed: ByStep, step: int) -> float:
 
 
 def _mean_difference(plain: ByStep, changed: ByStep, steps: Sequence[int]) -> tuple[float, float]:
-    """Mean relative difference and its standard error, steps taken as independent draws."""
-    level = fmean(abs(plain[s]) for s in steps) or 1e-30
-    differences = [(changed[s] - plain[s]) / level for s in steps]
-    differences = [d for d in differences if math.isfinite(d)]
+    """Mean relative difference and its standard error, steps taken as independent draws; their losses are finite."""
+    level = fmean(abs(plain[s]) for s in steps) if steps else 0.0
+    differences = [(changed[s] - plain[s]) / (level or 1e-30) for s in steps]
     if len(differences) < 2:
         return (differences[0] if differences else 0.0), 0.0
     return fmean(differences), stdev(differences) / math.sqrt(len(differences))
@@ -99,6 +124,8 @@ def _mean_difference(plain: ByStep, changed: ByStep, steps: Sequence[int]) -> tu
 
 def _close(largest: float) -> str:
     """How near the first losses are: in percent, or in digits where that would be a row of zeros."""
+    if not largest:
+        return f"equal in the first {FIRST} steps"
     if largest >= FINE:
         return f"within {_percent(largest)} in the first steps"
     return f"agree to {math.floor(-math.log10(largest))} digits in the first steps"

@@ -185,6 +185,9 @@ HEARD = {
     "equal in the first {n} steps": "처음 스텝 {n}개에서 같습니다",
     "other random draws, same level ({level:said})": "난수가 다르지만 같은 수준입니다({level:said})",
     "mean {mean} ± {error}": "평균 {mean} ± {error}",
+    "mean of steps {first} to {last}: {value}, plain {plain} (allowed {tolerance})": (
+        "스텝 {first}~{last}의 평균: {value}, 그대로일 때 {plain} (허용 {tolerance})"
+    ),
     "step {step}: {value}, plain {plain} ({largest}, allowed {tolerance})": (
         "스텝 {step}: {value}, 그대로일 때 {plain} ({largest}, 허용 {tolerance})"
     ),
