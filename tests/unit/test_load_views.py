@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from unstall.collect.redact import redact
 from unstall.errors import ProfileUnreadable
 from unstall.load import load
+from unstall.load.database import Database
 from unstall.model import Profile
 from unstall.testing import TraceBuilder, ms
 
@@ -96,6 +97,13 @@ LONG = "WITH m AS MATERIALIZED (SELECT count(*) AS n FROM {0}) SELECT m.n AS sta
 def test_a_view_that_takes_too_long_is_not_waited_for(edited: Edit) -> None:
     with pytest.raises(ProfileUnreadable, match=rf"its view {KERNELS} cannot be read \(it takes too long\)"):
         edited(view(KERNELS, LONG.format(", ".join(f"raw_{KERNELS} AS t{i}" for i in range(60)))))
+
+
+def test_a_view_that_was_weighed_is_not_read_for_longer(export: Path, edited: Edit) -> None:
+    edited(view(KERNELS, f"SELECT * FROM raw_{KERNELS}"))
+    many = ", ".join(f"{KERNELS} AS t{i}" for i in range(60))
+    with pytest.raises(ProfileUnreadable, match=rf"its view {KERNELS} cannot be read \(it takes too long\)"):
+        Database(export).read(KERNELS, f"SELECT count(*) FROM {many}")
 
 
 def test_a_view_that_nobody_asks_for_is_not_run(edited: Edit) -> None:

@@ -18,7 +18,7 @@ import adbc_driver_sqlite
 import polars as pl
 
 from unstall.errors import ProfileUnreadable
-from unstall.load.views import MOST, views_of, weigh
+from unstall.load import views
 
 MAGIC = b"SQLite format 3\x00"
 AGAIN = "Export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
@@ -53,19 +53,17 @@ class Database:
 
     def read(self, table: str, sql: str) -> pl.DataFrame:
         """The rows of ``sql``, which reads this table."""
-        if table in self.views:
-            self._check_view(table)
-        return self.query(sql)
+        return self._of_view(table, sql) if table in self.views else self.query(sql)
 
-    def _check_view(self, view: str) -> None:
+    def _of_view(self, view: str, sql: str) -> pl.DataFrame:
         size = self._before.st_size
         try:
-            weight = weigh(self._uri, view, self.views[view], size)
-        except sqlite3.Error as error:
+            if views.weigh(self._uri, view, self.views[view], size) <= views.MOST * size:
+                return views.read(self._uri, sql, size)
+        except (sqlite3.Error, pl.exceptions.PolarsError) as error:
             raise self._unreadable(view, str(error)) from error
-        if weight > MOST * size:
-            why = f"its view {view} gives more than {MOST} times what the file holds"
-            raise ProfileUnreadable(str(self.path), why, "Name the export that it was made from")
+        why = f"its view {view} gives more than {views.MOST} times what the file holds"
+        raise ProfileUnreadable(str(self.path), why, "Name the export that it was made from")
 
     def _unreadable(self, view: str, why: str) -> ProfileUnreadable:
         hint = "Drop it or mend it, or name the export that it was made from"
@@ -114,7 +112,7 @@ class Database:
 
     def _views(self) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
         try:
-            return views_of(self._uri)
+            return views.views_of(self._uri)
         except (sqlite3.Error, UnicodeError) as error:
             raise ProfileUnreadable(str(self.path), f"damaged SQLite file ({error})", AGAIN) from error
 
