@@ -82,8 +82,10 @@ def _ldd(binaries: list[Path], env: Mapping[str, str]) -> str | None:
 
 def _not_loadable(names: list[str], env: Mapping[str, str]) -> list[str]:
     """Those that the dynamic loader cannot find: asked to load them into a program that does nothing, it names them."""
+    if not names:
+        return []
     said = ask(["true"], {**env, "LD_PRELOAD": " ".join(names)})
-    return re.findall(r"object '([^']+)' from LD_PRELOAD cannot be preloaded", said.err) if names else []
+    return re.findall(r"object '([^']+)' from LD_PRELOAD cannot be preloaded", said.err)
 
 
 def not_found(text: str) -> list[str]:
