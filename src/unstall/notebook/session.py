@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unstall.errors import UnstallError
-from unstall.instrument import PARTS, Options
+from unstall.instrument import AUTO, Options
 from unstall.nsys.ask import ask
 
 if TYPE_CHECKING:
@@ -27,6 +27,14 @@ PATIENCE = 120.0  # seconds for `nsys stop`, which writes and imports the captur
 RANGE = "unstall_cell"
 QUIET = ("--sample=none", "--cpuctxsw=none")
 """No CPU samples: the kernel's idle threads are of no interest, and nsys 2022 may hang with them."""
+
+
+@dataclass(frozen=True)
+class State:
+    """As nsys calls it: ``Launched``, ``Collection`` …; empty where that is not known, and ``why``."""
+
+    name: str
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,13 @@ class Session:
         tool = _tool(environ) if number else None
         return Session(number, tool) if tool else None
 
-    def state(self) -> str:
-        """As ``nsys sessions list`` calls it: ``Launched``, ``Collection`` …; empty where it does not know."""
-        rows = [line.split() for line in ask([str(self.tool), "sessions", "list"]).out.splitlines()]
-        return next((row[2] for row in rows if row[:1] == [self.number] and len(row) > 2), "")
+    def state(self) -> State:
+        """What ``nsys sessions list`` says of it."""
+        answer = ask([str(self.tool), "sessions", "list"])
+        rows = [line.split() for line in answer.out.splitlines()]
+        name = next((row[2] for row in rows if row[:1] == [self.number] and len(row) > 2), "")
+        missing = f"does not list session {self.number}" if answer.code == 0 else f"ends with exit code {answer.code}"
+        return State(name, "" if name else answer.why or missing)
 
     @contextmanager
     def capture(self, path: Path, asked: Asked, captured: Captured) -> Iterator[None]:
@@ -67,11 +78,9 @@ class Session:
                 self._stop(path, captured)
 
     def _start(self, path: Path, captured: Captured) -> bool:
-        if self.state() != "Launched":
-            captured.notes.append(
-                f"the kernel as a whole is being captured by nsys: this cell is the range {RANGE} in that capture, "
-                "which is there when the kernel ends. For a report a cell: python -m unstall.notebook.kernel --help"
-            )
+        state = self.state()
+        if state.name != "Launched":
+            captured.notes.append(_not_alone(state))
             return False
         done = self._nsys("start", f"--session={self.number}", f"--output={path.with_suffix('')}", *QUIET)
         if done.returncode:
@@ -102,13 +111,28 @@ class Session:
             return subprocess.CompletedProcess(command, 1, "", str(error))
 
 
+def _not_alone(state: State) -> str:
+    """Why the cell has no capture of its own, and where it may be found instead."""
+    if not state.name:
+        return (
+            f"whether nsys is capturing this kernel is not known: `nsys sessions list` {state.why}. No capture was "
+            f"started for this cell; in one of the kernel as a whole, if there is one, it is the range {RANGE}"
+        )
+    if state.name != "Collection":
+        return f"nsys cannot start a capture for this cell: the kernel's session is in the state {state.name}"
+    return (
+        f"the kernel as a whole is being captured by nsys: this cell is the range {RANGE} in that capture, "
+        "which is there when the kernel ends. For a report a cell: python -m unstall.notebook.kernel --help"
+    )
+
+
 @contextmanager
 def _hooked(asked: Asked) -> Iterator[None]:
     """The ranges that nsys is to see."""
     from unstall.instrument import inside, steps
     from unstall.instrument.annotate import annotate
 
-    options = Options(parts=tuple(p for p in PARTS if p != "losses") if asked.auto else ())
+    options = Options(parts=AUTO if asked.auto else ())
     with annotate(RANGE), steps.clocked(options), inside.automatic(options) if asked.auto else nullcontext():
         yield
 
