@@ -300,6 +300,7 @@ class Process(Record, kw_only=True):
     name: str = ""
     has_steps: bool = False
     kernels: int = 0
+    devices: list[int] = []  # GPUs on which it ran something; those that the capture does not number are not listed
 
 
 class ProfileFacts(Record, kw_only=True):
@@ -530,6 +531,7 @@ class Finding(Record, kw_only=True):
     category: str = ""  # the part of the breakdown that it speaks of
     next_limit: str = ""  # what would limit next
     overlaps: list[str] = []  # codes whose cost is partly the same time
+    needs: list[str] = []  # codes of findings whose remedy has to come before this one
     main: bool = True  # false for side notes: no gain worth acting on is predicted
     baseline_ns: int | None = None  # the step without the profiler, from which the speedup is predicted
 

@@ -63,6 +63,17 @@ def test_first_finding_is_the_known_fault(capture: str, profile_path: ProfilePat
     assert place is None or first.where.range == place
 
 
+def test_what_stands_in_the_way_of_the_first_remedy_is_named(profile_path: ProfilePath) -> None:
+    """A wait after each layer: no graph holds such a step, and what the graph would gain is not to be had before."""
+    found = {f.code: f for f in report_of(profile_path("item_sync_window")).findings}
+    assert found["launch-bound"].needs == ["blocking-sync"] and found["blocking-sync"].needs == []
+
+
+def test_each_process_has_the_gpu_that_it_uses(profile_path: ProfilePath) -> None:
+    processes = report_of(profile_path("nccl_2gpu_nsys2026")).profile.processes
+    assert [(p.process, p.devices) for p in processes] == [(111, [0]), (112, [1])]
+
+
 @pytest.mark.parametrize("capture", TRUTH)
 def test_prediction_against_the_measured_remedy(capture: str, profile_path: ProfilePath) -> None:
     unprofiled, fixed, most = TRUTH[capture]

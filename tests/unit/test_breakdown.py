@@ -147,6 +147,7 @@ def test_of_several_gpus_each_has_its_own_figure() -> None:
     assert (where.device, parts(where)["gpu_compute"]) == (1, row.gpu_busy_ns) == (1, ms(5))
     told = {w.code: w.text for w in report.warnings}
     assert "GPU 1 5 ms, GPU 0 3 ms" in told["several-gpus"]
+    assert [p.devices for p in report.profile.processes] == [[0, 1]]
 
 
 def test_of_one_gpu_nothing_is_said() -> None:

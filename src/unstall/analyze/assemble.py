@@ -15,7 +15,7 @@ import polars as pl
 from unstall.analyze import intervals, metrics, project, ranges, summary
 from unstall.analyze.breakdown import breakdown
 from unstall.analyze.collecting import in_place_of, in_terms_of
-from unstall.analyze.device import device_ops, devices_of, known
+from unstall.analyze.device import device_ops, devices_of, devices_used, known
 from unstall.analyze.focus import View, focus
 from unstall.analyze.intervals import Ints
 from unstall.analyze.place import placed
@@ -184,9 +184,15 @@ def _processes(profile: Profile, steps: tuple[StepTable, ...]) -> list[Process]:
         frame = profile.table(table)
         seen |= set() if frame is None else set(frame["process"].unique().drop_nulls().to_list())
     names = {} if profile.processes is None else dict(profile.processes.select("process", "name").iter_rows())
-    stepping = {s.process for s in steps}
+    stepping, devices = {s.process for s in steps}, devices_used(profile)
     rows = [
-        Process(process=pid_of(p), name=str(names.get(p) or ""), has_steps=p in stepping, kernels=launched.get(p, 0))
+        Process(
+            process=pid_of(p),
+            name=str(names.get(p) or ""),
+            has_steps=p in stepping,
+            kernels=launched.get(p, 0),
+            devices=devices.get(p, []),
+        )
         for p in seen
     ]
     return sorted(rows, key=lambda r: (not r.has_steps, -r.kernels, r.process))

@@ -127,6 +127,17 @@ def devices_of(ops: pl.DataFrame, process: int) -> list[int]:
     return [int(d) for d in by.sort("ns", "device", descending=[True, False])["device"] if d is not None]
 
 
+def devices_used(profile: Profile) -> dict[int, list[int]]:
+    """Process → numbers of the GPUs on which it ran something, in order; not those that the export does not tell."""
+    frames = [frame for t in DEVICE_TABLES if (frame := profile.table(t)) is not None]
+    pairs = [frame.select(pl.col("process", "device").cast(pl.Int64)).unique() for frame in frames]
+    out: dict[int, list[int]] = {}
+    for process, device in pl.concat(pairs).unique().sort("device").iter_rows() if pairs else ():
+        if process is not None and known(device) is not None:
+            out.setdefault(process, []).append(device)
+    return out
+
+
 def known(device: int | None) -> int | None:
     """The GPU's number; ``None`` for one that the export does not tell (``analyze.place`` counts those below 0)."""
     return None if device is None or device < 0 else device

@@ -180,6 +180,7 @@ def settle(rows: list[Ranked], language: str = "en") -> list[Finding]:
     rows = _ordered(_merged(rows, language))
     for row in rows:
         row.finding.overlaps = sorted({other.code for other in rows if other is not row and _overlap(row, other)})
+        row.finding.needs = sorted({other.code for other in rows if other.finding.main and _before(other, row)})
     if rows and rows[0].rule.last:
         rows[0].finding.main = True
     return [r.finding for r in rows]
@@ -222,9 +223,13 @@ def _specific(row: Ranked, general: Ranked) -> bool:
 
 
 def _needed(row: Ranked, by: Ranked) -> bool:
-    """Whether a finding has to be dealt with before the other's remedy can be made."""
-    same = row.finding.where.process == by.finding.where.process
-    return same and row.finding.main and row.code in by.hit.needs and row.gain >= COMES_FIRST * by.gain
+    """Whether a finding has to be dealt with before the other's remedy can be made, and is worth being told first."""
+    return row.finding.main and _before(row, by) and row.gain >= COMES_FIRST * by.gain
+
+
+def _before(row: Ranked, by: Ranked) -> bool:
+    """Whether the other's remedy cannot be made while this finding stands, however little it gains itself."""
+    return row.finding.where.process == by.finding.where.process and row.code in by.hit.needs
 
 
 def _overlap(a: Ranked, b: Ranked) -> bool:
