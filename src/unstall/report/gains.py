@@ -58,7 +58,7 @@ def start(report: Report, finding: Finding, say: Speaker, seen: StepsRow | None 
     seen = own if seen is None else seen
     base = predicted * speedup if finding.baseline_ns is None else finding.baseline_ns
     time = text.duration(base)
-    if seen is not None and seen is own and _same(base, seen.step_ns, finding):
+    if seen is not None and seen is own and all(_same(f, seen.step_ns) for f in (finding, *_peers(report, finding))):
         return Start(seen.step_ns, text.duration(seen.step_ns), shown=True)
     if finding.baseline_ns is None:  # what only some steps do: the prediction is a step that does not do it
         return Start(base, say("about {step}, the mean of all steps", step=time), shown=False)
@@ -73,7 +73,27 @@ def times(finding: Finding, begin: Start) -> str:
     return text.speedup(max(text.as_printed(begin.ns) / after, 1.0) if after else finding.predicted_speedup)
 
 
-def _same(base: float, shown_ns: int, finding: Finding) -> bool:
-    """Whether a gain from this base reads like one from the step shown."""
+def _peers(report: Report, finding: Finding) -> list[Finding]:
+    """Findings whose gain starts from the same step: what is said of one is said of all."""
+    base = finding.baseline_ns
+    return [f for f in report.findings if f.main and base is not None and base == f.baseline_ns]
+
+
+def _same(finding: Finding, shown_ns: int) -> bool:
+    """Whether the finding's gain reads like one from the step shown."""
+    predicted, speedup = finding.predicted_step_ns, finding.predicted_speedup
+    if predicted is None or speedup is None:
+        return True
+    base = predicted * speedup if finding.baseline_ns is None else finding.baseline_ns
     read, meant = (times(finding, Start(ns, "", shown=True)) for ns in (shown_ns, base))
     return read == meant and abs(base - shown_ns) <= SAME_STEP * shown_ns
+
+
+def doubt(report: Report, finding: Finding, say: Speaker) -> str:
+    """Why an interval reaches beyond the step that the gain is predicted from; nothing where it does not."""
+    begin, high = start(report, finding, say), finding.predicted_high_ns
+    if begin is None or high is None or text.as_printed(high) <= text.as_printed(begin.ns):
+        return ""
+    own = next((row for row in report.steps if row.process == finding.where.process), None)
+    known = own is not None and own.unprofiled_ns is not None
+    return say("perhaps no gain") if known else say("as unsure as the step without the profiler")

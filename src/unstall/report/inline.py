@@ -24,6 +24,7 @@ ROWS = 10  # of a table: a notebook is read, the frame behind `report.table(...)
 LONGEST_NAME = 80
 LONGEST_TEXT = 600
 EVIDENCE_SHOWN = 3
+PROCESSES = 4
 THINNEST = 0.4  # percent of the bar: what is there at all is seen
 
 COLOURS = {
@@ -101,7 +102,7 @@ def _report(report: Report) -> list[str]:
     for steps in report.steps:
         parts += [_step(steps, say, several=len(report.steps) > 1), _breakdown(report, steps, say)]
     parts += _findings(report, say)
-    parts += [_ranges(report, say), _kernels(report, say), _copies(report, say)]
+    parts += [_ranges(report, say), _kernels(report, say), _copies(report, say), _os_calls(report, say)]
     warnings = [(w.code, w.text) for w in report.warnings]
     return [*parts, _notes(say("WARNINGS"), warnings), _notes(say("NOT CHECKED"), words.not_checked(report))]
 
@@ -109,7 +110,9 @@ def _report(report: Report) -> list[str]:
 def _facts(report: Report, say: Speaker) -> str:
     facts = report.profile
     lasted = [say("{time} captured", time=text.duration(facts.duration_ns))] if facts.duration_ns else []
-    about = [f"{facts.producer} {facts.producer_version}".strip(), *lasted, *dict.fromkeys(g.name for g in facts.gpus)]
+    several = len(words.working(report)) > 1
+    used = [words.process(p, report) for p in facts.processes if several and p.devices]
+    about = [f"{facts.producer} {facts.producer_version}".strip(), *lasted, *words.gpus(report), *used[:PROCESSES]]
     return f'<p class="u-dim"><b>{e(PurePath(facts.path).name)}</b> · {e(" · ".join(about))}</p>'
 
 
@@ -174,6 +177,8 @@ def _finding(report: Report, finding: Finding, say: Speaker, *, first: bool) -> 
     if gain := gains.gain(report, finding, say):
         stakes.append(f"<b>{e(gain)}</b>")
     stakes.append(e(say("confidence {level:said}", level=finding.confidence)))
+    if finding.needs:
+        stakes.append(e(say("can be made only after the remedy of {codes}", codes=", ".join(finding.needs))))
     evidence = "".join(f"<li>{e(shown.text)}</li>" for shown in finding.evidence[:EVIDENCE_SHOWN])
     fix = say(
         "{remedy} ({safety:said}). {text}", remedy=finding.fix.title, safety=finding.fix.safety, text=finding.fix.text
@@ -218,7 +223,7 @@ def _kernels(report: Report, say: Speaker) -> str:
         ]
         for r in rows[:ROWS]
     ]
-    return _folded(say("KERNELS"), len(rows), head, cells)
+    return _folded(say("KERNELS"), len(rows), head, cells, note=words.of_capture(report, say))
 
 
 def _copies(report: Report, say: Speaker) -> str:
@@ -232,7 +237,19 @@ def _copies(report: Report, say: Speaker) -> str:
         ]
         for r in rows[:ROWS]
     ]
-    return _folded(say("COPIES"), len(rows), head, cells)
+    note = words.of_capture(report, say, say("exposed: the part that no kernel on the same GPU hides"))
+    return _folded(say("COPIES"), len(rows), head, cells, note=note)
+
+
+def _os_calls(report: Report, say: Speaker) -> str:
+    rows = report.osrt or []
+    head = [say("call"), say("calls"), say("total ms"), say("share %"), say("avg µs")]
+    cells = [
+        [e(r.name, LONGEST_NAME), text.count(r.calls), text.ms(r.total_ns), text.share(r.percent), text.us(r.avg_ns)]
+        for r in rows[:ROWS]
+    ]
+    detail = say("all threads added up, waiting included; share: of all calls")
+    return _folded(say("OS CALLS"), len(rows), head, cells, note=words.of_capture(report, say, detail, device=False))
 
 
 # -- a comparison -----------------------------------------------------------------------------------------------------
@@ -285,15 +302,25 @@ def _moved(comparison: Comparison, say: Speaker) -> str:
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _folded(title: str, rows: int, head: Sequence[str], cells: Iterable[Sequence[str]], *, opened: bool = False) -> str:
-    """A table that can be folded away; cells are HTML already, headings are not. Nothing where there are no rows."""
+def _folded(
+    title: str,
+    rows: int,
+    head: Sequence[str],
+    cells: Iterable[Sequence[str]],
+    *,
+    note: str = "",
+    opened: bool = False,
+) -> str:
+    """A table that can be folded away; cells are HTML already, headings and the note under them are not. Nothing where
+    there are no rows."""
     if not rows:
         return ""
     many = f' <span class="u-dim">({ROWS} / {rows})</span>' if rows > ROWS else ""
     top = "".join(f"<th>{e(cell)}</th>" for cell in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
     summary = f"<summary><b>{e(title)}</b>{many}</summary>"
-    return f"<details{' open' if opened else ''}>{summary}<table><tr>{top}</tr>{body}</table></details>"
+    about = f'<p class="u-dim">{e(note)}</p>' if note else ""
+    return f"<details{' open' if opened else ''}>{summary}{about}<table><tr>{top}</tr>{body}</table></details>"
 
 
 def _notes(title: str, notes: Sequence[tuple[str, str]]) -> str:

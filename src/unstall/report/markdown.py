@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ROWS = 10  # a comment is skimmed; the JSON holds the rest
 LONGEST_NAME = 120
+PROCESSES = 4
 
 
 def to_markdown(report: Report) -> str:
@@ -31,6 +32,7 @@ def to_markdown(report: Report) -> str:
         *_findings(report, say),
         _ranges(report, say),
         _kernels(report, say),
+        _os_calls(report, say),
     ]
     parts += [_list(say("Warnings"), [(w.code, w.text) for w in report.warnings])]
     parts += [_list(say("Not checked"), words.not_checked(report))]
@@ -78,7 +80,9 @@ def _inner(part: str) -> str:
 
 def _title(report: Report) -> str:
     facts = report.profile
-    about = [f"{facts.producer} {facts.producer_version}".strip(), *dict.fromkeys(gpu.name for gpu in facts.gpus)]
+    several = len(words.working(report)) > 1
+    used = [words.process(p, report) for p in facts.processes if several and p.devices]
+    about = [f"{facts.producer} {facts.producer_version}".strip(), *words.gpus(report), *used[:PROCESSES]]
     return f"### unstall: {code(PurePath(facts.path).name)}\n\n{prose(' · '.join(about))}"
 
 
@@ -117,6 +121,9 @@ def _finding(report: Report, finding: Finding, number: int, say: Speaker) -> str
         step = say("predicted with the fix {step}", step=text.duration(finding.predicted_step_ns))
         stakes.append(", ".join(filter(None, (step, gains.gain(report, finding, say)))))
     stakes.append(say("confidence {level:said}", level=finding.confidence))
+    if finding.needs:
+        codes = ", ".join(map(code, finding.needs))
+        stakes.append(say("can be made only after the remedy of {codes}", codes=codes))
     lines = [f"**{number}. {prose(finding.title)}** ({code(finding.code)}): {'; '.join(stakes)}."]
     lines += [f"- {prose(evidence.text)}" for evidence in finding.evidence]
     fix = say("Fix ({safety:said})", safety=finding.fix.safety)
@@ -164,7 +171,17 @@ def _kernels(report: Report, say: Speaker) -> str:
         for r in rows[:ROWS]
     ]
     head = (say("kernel"), say("count"), say("total ms"), say("share"), say("avg µs"))
-    return _folded(say("Kernels"), _table(head, cells), len(rows), say)
+    return _folded(f"{say('Kernels')}, {words.of_capture(report, say)}", _table(head, cells), len(rows), say)
+
+
+def _os_calls(report: Report, say: Speaker) -> str:
+    rows = report.osrt or []
+    cells = [
+        (code(r.name), text.count(r.calls), text.ms(r.total_ns), text.percent(r.percent), text.us(r.avg_ns))
+        for r in rows[:ROWS]
+    ]
+    head = (say("call"), say("calls"), say("total ms"), say("share"), say("avg µs"))
+    return _folded(say("OS calls, all threads added up, waiting included"), _table(head, cells), len(rows), say)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""The tables that a terminal shows: ranges, kernels, copies, CUDA calls, each cut to what people look at.
+"""The tables that a terminal shows: ranges, kernels, copies, CUDA and OS calls, each cut to what people look at.
 
 In: a :class:`~unstall.model.Report`, a width, how many rows. Out: lines. A column whose figures are all unknown is left
 out; where the width does not suffice, the least wanted columns are.
@@ -16,11 +16,11 @@ from unstall.report import text, words
 from unstall.report.layout import Column, heading, table, wrap
 
 if TYPE_CHECKING:
-    from unstall.model import RangeRow, Report
+    from unstall.model import CallRow, CopyRow, RangeRow, Report
 
 By = Literal["total", "self", "gpu"]
 
-CALLS_SHOWN = 5  # CUDA calls are context, not the ranking people came for
+CALLS_SHOWN = 5  # calls are context, not the ranking people came for
 
 
 def ranges(report: Report, width: int, top: int, by: By) -> Iterator[Text]:
@@ -95,7 +95,7 @@ def _range_columns(rows: list[RangeRow], by: By, several: bool, nested: bool, sa
     ]
 
 
-def _steady(rows: list[RangeRow], say: Speaker) -> list[Column]:
+def _steady(rows: Sequence[RangeRow | CopyRow], say: Speaker) -> list[Column]:
     """Totals without warm-up, where that is known and makes a difference."""
     if all(r.steady_total_ns in (None, r.total_ns) for r in rows):
         return []
@@ -110,7 +110,7 @@ def kernels(report: Report, width: int, top: int) -> Iterator[Text]:
     say, shown = speaker(report.language), rows[: top or None]
     runs, kinds = words.plural(say, sum(r.instances for r in rows), "run"), words.plural(say, len(rows), "kernel")
     detail = say("{runs} of {kernels}; share: of the time of all of them", runs=runs, kernels=kinds)
-    yield from heading(say("KERNELS"), detail, width)
+    yield from heading(say("KERNELS"), words.of_capture(report, say, detail), width)
     columns = [
         Column(say("count"), [text.count(r.instances) for r in shown]),
         Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
@@ -128,11 +128,13 @@ def copies(report: Report, width: int, top: int) -> Iterator[Text]:
     if not report.copies:
         return
     say, shown = speaker(report.language), report.copies[: top or None]
-    yield from heading(say("COPIES"), say("exposed: the part that no kernel on the same GPU hides"), width)
+    detail = words.of_capture(report, say, say("exposed: the part that no kernel on the same GPU hides"))
+    yield from heading(say("COPIES"), detail, width)
     columns = [
         Column(say("count"), [text.count(r.instances) for r in shown]),
         Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
         Column(say("exposed ms"), [text.ms(r.exposed_ns) for r in shown]),
+        *_steady(shown, say),
         Column(say("size"), [text.size(r.bytes) for r in shown]),
         Column("GB/s", [text.number(r.gb_per_s, 2) for r in shown]),
     ]
@@ -142,10 +144,25 @@ def copies(report: Report, width: int, top: int) -> Iterator[Text]:
 
 def calls(report: Report, width: int, top: int) -> Iterator[Text]:
     """The CUDA calls that took most of the host's time."""
-    if not report.api:
+    say = speaker(report.language)
+    detail = words.of_capture(report, say, say("time on the host, waiting included; share: of all calls"), device=False)
+    yield from _calls(report.api, (say("CUDA CALLS"), detail), width, top, say)
+
+
+def os_calls(report: Report, width: int, top: int) -> Iterator[Text]:
+    """The calls of the operating system that took longest: mostly waits, of threads that have nothing to do."""
+    say = speaker(report.language)
+    detail = words.of_capture(
+        report, say, say("all threads added up, waiting included; share: of all calls"), device=False
+    )
+    yield from _calls(report.osrt, (say("OS CALLS"), detail), width, top, say)
+
+
+def _calls(rows: list[CallRow] | None, title: tuple[str, str], width: int, top: int, say: Speaker) -> Iterator[Text]:
+    if not rows:
         return
-    say, shown = speaker(report.language), report.api[: min(top, CALLS_SHOWN) or None]
-    yield from heading(say("CUDA CALLS"), say("time on the host, waiting included; share: of all calls"), width)
+    shown = rows[: min(top, CALLS_SHOWN) or None]
+    yield from heading(*title, width)
     columns = [
         Column(say("calls"), [text.count(r.calls) for r in shown]),
         Column(say("total ms"), [text.ms(r.total_ns) for r in shown], "bold"),
@@ -155,7 +172,7 @@ def calls(report: Report, width: int, top: int) -> Iterator[Text]:
         Column(say("max µs"), [text.us(r.max_ns) for r in shown], rank=1),
     ]
     yield from table(Column(say("call"), [r.name for r in shown]), columns, width)
-    yield from _more(len(report.api) - len(shown), width, say)
+    yield from _more(len(rows) - len(shown), width, say)
 
 
 def _more(left: int, width: int, say: Speaker) -> list[Text]:

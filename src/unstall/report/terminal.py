@@ -81,6 +81,7 @@ def lines(report: Report, width: int, *, top: int = 10, by: By = "total", unicod
     yield from tables.kernels(report, width, top)
     yield from tables.copies(report, width, top)
     yield from tables.calls(report, width, top)
+    yield from tables.os_calls(report, width, top)
     yield from _notes(say("WARNINGS"), [(w.code, w.text) for w in report.warnings], width, "yellow")
     yield from _notes(say("NOT CHECKED"), words.not_checked(report), width, "dim")
 
@@ -95,7 +96,7 @@ def _facts(report: Report, width: int, say: Speaker) -> Iterator[Text]:
     lasted = say("{time} captured", time=text.duration(facts.duration_ns)) if facts.duration_ns else ""
     yield from _first_bold(dotted([head, producer, lasted]), len(head), width)
     rank = [say("rank {rank}", rank=facts.rank)] if facts.rank is not None else []
-    machine = [*_gpus(report), *_processes(report, say), *rank]
+    machine = [*words.gpus(report), *_processes(report, say), *rank]
     if machine:
         yield from wrap(dotted(machine), width)
     held = words.held(report)
@@ -109,16 +110,10 @@ def _first_bold(line: str, length: int, width: int) -> list[Text]:
     return out
 
 
-def _gpus(report: Report) -> list[str]:
-    """GPUs of one name as one: ``2 × NVIDIA H200``."""
-    names = [gpu.name for gpu in report.profile.gpus]
-    return [f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names)]
-
-
 def _processes(report: Report, say: Speaker, most: int = 4) -> list[str]:
-    names = [(PurePath(p.name).name or say("process"), p.process) for p in report.profile.processes]
-    shown = [f"{name} (pid {pid})" for name, pid in names[:most]]
-    left = len(names) - most
+    found = report.profile.processes
+    shown = [words.process(p, report) for p in found[:most]]
+    left = len(found) - most
     return [*shown, say("{n} more processes", n=left)] if left > 0 else shown
 
 
@@ -150,7 +145,8 @@ def _pace(steps: StepsRow, say: Speaker) -> list[str]:
 def _step_facts(steps: StepsRow, say: Speaker) -> list[str]:
     facts = []
     if steps.gpu_busy_ns is not None:  # else the step is the host's, and this all of it but what lies between two steps
-        facts.append(say("on the host it takes {time}", time=text.duration(steps.host_ns)))
+        host = say("on the host it takes {time}", time=text.duration(steps.host_ns))
+        facts.append(say("{host}, ahead of the GPU", host=host) if words.ahead(steps) else host)
     if len(steps.gpus) > 1:
         facts += [
             say("GPU {device} busy {time}", device="?" if g.device is None else g.device, time=text.duration(g.busy_ns))
@@ -248,6 +244,9 @@ def _finding(report: Report, finding: Finding, number: int, width: int, say: Spe
         "{remedy} ({safety:said}). {text}", remedy=finding.fix.title, safety=finding.fix.safety, text=finding.fix.text
     )
     yield from wrap(fix, width, "green", first=f"    {say('fix')} ")
+    if finding.needs:
+        first = say("can be made only after the remedy of {codes}", codes=", ".join(finding.needs))
+        yield from wrap(first, width, first="    ")
     if finding.overlaps:
         same = say("partly the same time as {codes}", codes=", ".join(finding.overlaps))
         yield from wrap(same, width, "dim", first="    ")
@@ -257,7 +256,9 @@ def _stakes(report: Report, finding: Finding, say: Speaker) -> str:
     parts = [_cost(report, finding, say)]
     if finding.predicted_step_ns is not None:
         step = text.duration(finding.predicted_step_ns)
-        parts.append(say("step predicted with the fix {step}{interval}", step=step, interval=_interval(finding, say)))
+        parts.append(
+            say("step predicted with the fix {step}{interval}", step=step, interval=_interval(report, finding, say))
+        )
     if gain := gains.gain(report, finding, say):
         parts.append(gain)
     parts.append(say("confidence {level:said}", level=finding.confidence))
@@ -269,11 +270,14 @@ def _cost(report: Report, finding: Finding, say: Speaker) -> str:
     return words.cost(time, *_where(report, finding, say), say, stepwise=bool(report.steps), takes=takes)
 
 
-def _interval(finding: Finding, say: Speaker) -> str:
+def _interval(report: Report, finding: Finding, say: Speaker) -> str:
     low, high = finding.predicted_low_ns, finding.predicted_high_ns
     if low is None or high is None:
         return ""
-    return " " + sticky(say("({low} to {high} ms)", low=text.ms(low), high=text.ms(high)))
+    facts = {"low": text.ms(low), "high": text.ms(high)}
+    if doubt := gains.doubt(report, finding, say):
+        return " " + say("({low} to {high} ms, {doubt})", doubt=doubt, **facts)
+    return " " + sticky(say("({low} to {high} ms)", **facts))
 
 
 def _where(report: Report, finding: Finding, say: Speaker) -> tuple[str, str]:

@@ -7,13 +7,14 @@ Computes nothing but sums of the breakdown's own figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from unstall.lang import ENGLISH, Speaker, speaker
 from unstall.report import gains, text
 
 if TYPE_CHECKING:
-    from unstall.model import BreakdownRow, Category, Finding, RangeRow, Report, StepsRow
+    from unstall.model import BreakdownRow, Category, Finding, Process, RangeRow, Report, StepsRow
 
 CATEGORIES = {
     "gpu_compute": "GPU compute",
@@ -24,7 +25,7 @@ CATEGORIES = {
     "alloc": "allocation calls",
     "copy_call": "copy calls",
     "launch": "launch calls",
-    "device_latency": "launch latency",
+    "device_latency": "queued, not started",
     "gil_wait": "waiting for the GIL",
     "data_loading": "data loading",
     "checkpoint": "saving or logging",
@@ -38,6 +39,12 @@ CATEGORIES = {
     "not_sampled": "not sampled",
 }
 ON_DEVICE = ("gpu_compute", "exposed_communication", "exposed_copy", "other_process")
+NO_COMPUTE = {
+    "exposed_communication": "{part} only communicating",
+    "exposed_copy": "{part} only copying",
+    "other_process": "{part} for another process",
+}
+"""What else the GPU is busy with but computing for this step."""
 
 TABLES = {
     "ranges": "range",
@@ -55,6 +62,8 @@ TABLES = {
 
 LONGEST_NAME = 80  # of a range inside a sentence
 WORTH_NAMING = 10.0  # percent: a "largest" of less says nothing
+NOTICED = 1.0  # percent of a step from which what is no computing is told apart in the verdict
+AHEAD = 1.05  # step over its time on the host from which the host is said to run ahead (``analyze.steps``)
 WAITS = 5  # percent of a step idle from which a GPU does wait for the host (what is less, a launch takes to arrive)
 BUSY_ENOUGH = (
     85.0  # percent of the step: above it a sentence about idling would mislead; findings keep the exact figures
@@ -68,11 +77,22 @@ def category(name: str, language: str = "en") -> str:
 
 def level(steps: StepsRow, say: Speaker) -> str:
     """What a step's time is of: ``median of 30 steady steps``."""
-    steady = plural(say, len(steps.samples_ns), "steady step")
+    steady = plural(say, len(steps.samples_ns) + unkept(steps), "steady step")
     if not steps.bursty:
         return say("median of {steps}", steps=steady)
     middle = text.duration(steps.period_ns.median)
     return say("mean of {steps} that come in bursts, median {middle}", steps=steady, middle=middle)
+
+
+def ahead(steps: StepsRow) -> bool:
+    """Whether the host has launched a step well before the GPU is through with it: its time says nothing of the GPU."""
+    return steps.limit == "gpu" and steps.step_ns > AHEAD * steps.host_ns
+
+
+def unkept(steps: StepsRow) -> int:
+    """How many steady steps there were whose times a baseline did not keep: the first ones, before its samples."""
+    left = steps.count - steps.warmup - len(steps.samples_ns)
+    return left if left > 1 and steps.samples_ns else 0  # a last step that nothing follows is no sample either
 
 
 def plural(say: Speaker, value: int, noun: str) -> str:
@@ -84,6 +104,34 @@ def held(report: Report) -> list[str]:
     """What the capture holds, a phrase a table: ``150 ranges``."""
     say, rows = speaker(report.language), report.profile.tables
     return [plural(say, rows[table], noun) for table, noun in TABLES.items() if rows.get(table)]
+
+
+def gpus(report: Report) -> list[str]:
+    """GPUs of one name as one: ``2 × NVIDIA H200``; how many work where the capture does not name them."""
+    names = [gpu.name for gpu in report.profile.gpus]
+    if not names and len(working(report)) > 1:
+        return [plural(speaker(report.language), len(working(report)), "GPU")]
+    return [f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names)]
+
+
+def working(report: Report) -> list[int]:
+    """Numbers of the GPUs that any process uses."""
+    return sorted({device for p in report.profile.processes for device in p.devices})
+
+
+def process(found: Process, report: Report) -> str:
+    """A process, and which GPUs it uses where there are several: ``python3 (pid 111, GPU 0)``."""
+    name = text.shorten(PurePath(found.name).name, LONGEST_NAME) or speaker(report.language)("process")
+    several = max(len(working(report)), len(report.profile.gpus)) > 1
+    used = [f"GPU {', '.join(map(str, found.devices))}"] if several and found.devices else []
+    return f"{name} ({', '.join([f'pid {found.process}', *used])})"
+
+
+def of_capture(report: Report, say: Speaker, *about: str, device: bool = True) -> str:
+    """What a table is of, whose figures are no step's: all of the capture, on every GPU, and what its columns mean."""
+    many = len(working(report)) if device else 1
+    whole = say("whole capture, {gpus} added up", gpus=plural(say, many, "GPU")) if many > 1 else say("whole capture")
+    return "; ".join([whole, *about])
 
 
 def on_device(row: BreakdownRow) -> list[Category]:
@@ -120,7 +168,7 @@ def verdict_parts(report: Report) -> tuple[str, str]:
     first = next((f for f in report.findings if f.main), None)
     if not report.steps:
         found = f"{first.title}." if first else _largest(report, say)
-        return say("No repeating step in this capture: the tables are totals."), found
+        return _no_steps(report, say), found
     row = breakdown_of(report, report.steps[0])
     if row is None:
         step = text.duration(report.steps[0].step_ns)
@@ -128,6 +176,19 @@ def verdict_parts(report: Report) -> tuple[str, str]:
         return lead, _largest(report, say)
     more = [*_shared(report), *([_prediction(report, first, say)] if first else [])]
     return _of_step(report, row, report.steps[0].limit, say), " ".join(filter(None, more))
+
+
+def _no_steps(report: Report, say: Speaker) -> str:
+    """Why no step is accounted for, and what is shown instead."""
+    lost = any(w.code == "nvtx-lost" for w in report.warnings)
+    why = (
+        say("NVTX started but not one of its ranges was recorded (the warning nvtx-lost says why), so no step is known")
+        if lost
+        else say("No repeating step in this capture")
+    )
+    if any((report.ranges, report.kernels, report.copies, report.api, report.osrt)):
+        return say("{why}: the tables are totals.", why=why)
+    return say("{why}, and nothing to add up.", why=why)
 
 
 def cost(time: str, place: str, process: str, say: Speaker, *, stepwise: bool, takes: bool = False) -> str:
@@ -195,15 +256,23 @@ def _of_step(report: Report, row: BreakdownRow, limit: str, say: Speaker) -> str
     if not has_device(report):
         return say("No GPU work was captured; of a {step} step on the host, {most}.", step=step, most=_most(row, say))
     if idle <= 100 - BUSY_ENOUGH:
-        share = text.rough_percent(100 - idle)
-        return say(
-            "The GPU works {share} of a {step} step: {pace}.",
-            share=share,
-            step=step,
-            pace=_pace(row, say, waits=limit == "host" and idle >= WAITS),
-        )
+        facts = {
+            "share": text.rough_percent(100 - idle),
+            "step": step,
+            "pace": _pace(row, say, waits=limit == "host" and idle >= WAITS),
+        }
+        rest = ", ".join(_no_compute(row, say))
+        if rest:
+            return say("The GPU is busy {share} of a {step} step ({rest}): {pace}.", rest=rest, **facts)
+        return say("The GPU works {share} of a {step} step: {pace}.", **facts)
     share, most = text.rough_percent(idle), _most(row, say, idle=True)
     return say("The GPU idles {share} of a {step} step: {most}.", share=share, step=step, most=most)
+
+
+def _no_compute(row: BreakdownRow, say: Speaker) -> list[str]:
+    """What of a step the GPU is busy and computes nothing of it, as far as it is noticed."""
+    shares = [(NO_COMPUTE[c.name], c.percent) for c in row.categories if c.name in NO_COMPUTE]
+    return [say(what, part=text.rough_percent(percent)) for what, percent in shares if percent >= NOTICED]
 
 
 def _most(row: BreakdownRow, say: Speaker, *, idle: bool = False) -> str:
@@ -230,4 +299,12 @@ def _prediction(report: Report, finding: Finding, say: Speaker) -> str:
         figure = say("{step} a step of pid {pid}, {times}", step=step, pid=finding.where.process, times=gain)
     if finding.confidence != "high":
         figure += say(", confidence {level:said}", level=finding.confidence)
+    if finding.needs:
+        codes = ", ".join(finding.needs)
+        return say(
+            "Predicted with the first remedy ({remedy}), which can be made only after that of {codes}: {figure}.",
+            remedy=finding.fix.title,
+            codes=codes,
+            figure=figure,
+        )
     return say("Predicted with the first remedy ({remedy}): {figure}.", remedy=finding.fix.title, figure=figure)

@@ -15,7 +15,7 @@ TEXTS = {
     "allocation calls": "할당 호출",
     "copy calls": "복사 호출",
     "launch calls": "실행 호출",
-    "launch latency": "실행 지연",
+    "queued, not started": "큐에 있고 시작 전",
     "waiting for the GIL": "GIL 대기",
     "data loading": "데이터 로딩",
     "saving or logging": "저장 또는 로그",
@@ -47,13 +47,17 @@ TEXTS = {
     "{n} warm-up step": "워밍업 스텝 {n}개",
     "{n} library range": "라이브러리 구간 {n}개",
     "{n} run": "실행 {n}번",
+    "{n} GPU": "GPU {n}개",
     "{n} more processes": "그 밖의 프로세스 {n}개",
     "{n} more in --markdown, --html and --json": "--markdown, --html, --json에 {n}개 더 있음",
     "{n} more: --top 0 shows all": "{n}개 더 있음: --top 0으로 모두 표시",
     # the verdict
-    "No repeating step in this capture: the tables are totals.": (
-        "이 캡처에는 되풀이되는 스텝이 없습니다. 표는 전체 합계입니다."
+    "No repeating step in this capture": "이 캡처에는 되풀이되는 스텝이 없습니다",
+    "NVTX started but not one of its ranges was recorded (the warning nvtx-lost says why), so no step is known": (
+        "NVTX가 시작되었지만 구간이 하나도 기록되지 않아(이유는 경고 nvtx-lost에 있음) 스텝을 알 수 없습니다"
     ),
+    "{why}: the tables are totals.": "{why}. 표는 전체 합계입니다.",
+    "{why}, and nothing to add up.": "{why}. 합계를 낼 것도 없습니다.",
     "A step takes {step}; where it goes cannot be told from this input.": (
         "스텝 하나는 {step} 걸립니다. 그 시간의 내역은 이 입력으로 알 수 없습니다."
     ),
@@ -67,6 +71,12 @@ TEXTS = {
         "GPU 작업이 캡처되지 않았습니다. 호스트의 {step} 스텝 중 {most}."
     ),
     "The GPU works {share} of a {step} step: {pace}.": "GPU가 {step} 스텝의 {share} 동안 일합니다. {pace}.",
+    "The GPU is busy {share} of a {step} step ({rest}): {pace}.": (
+        "GPU가 {step} 스텝의 {share} 동안 가동됩니다({rest}). {pace}."
+    ),
+    "{part} only communicating": "통신만 {part}",
+    "{part} only copying": "복사만 {part}",
+    "{part} for another process": "다른 프로세스에 {part}",
     "and yet the host sets the pace, by little": "그래도 근소한 차이로 호스트가 속도를 정합니다",
     "its kernels set the pace, not the host": "속도를 정하는 것은 호스트가 아니라 커널입니다",
     "copies set the pace, not the host": "속도를 정하는 것은 호스트가 아니라 복사입니다",
@@ -77,6 +87,9 @@ TEXTS = {
     " ({range})": "({range})",
     "nothing stands out": "두드러지는 것이 없습니다",
     "Predicted with the first remedy ({remedy}): {figure}.": "첫 번째 해결책({remedy})의 예측: {figure}.",
+    "Predicted with the first remedy ({remedy}), which can be made only after that of {codes}: {figure}.": (
+        "첫 번째 해결책({remedy})의 예측, 단 먼저 해결할 것은 {codes}: {figure}."
+    ),
     "{step} a step of pid {pid}, {times}": "pid {pid}의 스텝당 {step}, {times}",
     "{step} a step, {times}": "스텝당 {step}, {times}",
     ", confidence {level:said}": ", 확신도 {level:said}",
@@ -94,6 +107,7 @@ TEXTS = {
     "the GPU sets the pace": "GPU가 속도를 정함",
     "the host sets the pace": "호스트가 속도를 정함",
     "on the host it takes {time}": "호스트에서 {time}",
+    "{host}, ahead of the GPU": "{host}, GPU보다 앞서감",
     "GPU busy {time}": "GPU 가동 {time}",
     "GPU {device} busy {time}": "GPU {device} 가동 {time}",
     "{n} GPU operations a step": "스텝마다 GPU 작업 {n}개",
@@ -128,11 +142,15 @@ TEXTS = {
     "about {step}, the mean of all steps": "모든 스텝의 평균인 약 {step}",
     "predicted with the fix {step}": "해결 후 예측 {step}",
     "({low} to {high} ms)": "({low}~{high} ms)",
+    "({low} to {high} ms, {doubt})": "({low}~{high} ms, {doubt})",
+    "perhaps no gain": "이득이 없을 수도 있음",
+    "as unsure as the step without the profiler": "프로파일러 없는 스텝만큼 불확실",
     "confidence {level:said}": "확신도 {level:said}",
     "then {limit}": "그다음은 {limit}",
     "fix": "해결",
     "Fix ({safety:said})": "해결({safety:said})",
     "{remedy} ({safety:said}). {text}": "{remedy}({safety:said}). {text}",
+    "can be made only after the remedy of {codes}": "먼저 해결해야 하는 발견 사항: {codes}",
     "partly the same time as {codes}": "시간이 일부 겹치는 발견 사항: {codes}",
     "WARNINGS": "경고",
     "Warnings": "경고",
@@ -158,6 +176,13 @@ TEXTS = {
     "exposed: the part that no kernel on the same GPU hides": "노출: 같은 GPU의 어떤 커널도 가려 주지 않는 부분",
     "CUDA CALLS": "CUDA 호출",
     "time on the host, waiting included; share: of all calls": "호스트의 시간, 대기 포함; 비중: 전체 호출에 대한 비중",
+    "whole capture": "캡처 전체",
+    "whole capture, {gpus} added up": "캡처 전체, {gpus}의 합",
+    "OS CALLS": "OS 호출",
+    "all threads added up, waiting included; share: of all calls": (
+        "모든 스레드의 합, 대기 포함; 비중: 전체 호출에 대한 비중"
+    ),
+    "OS calls, all threads added up, waiting included": "OS 호출, 모든 스레드의 합, 대기 포함",
     " ({shown} of {all})": "({all}개 중 {shown}개)",
     "range": "구간",
     "kernel": "커널",

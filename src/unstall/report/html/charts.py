@@ -99,7 +99,7 @@ def plot(steps: StepsRow) -> Plot | None:
         dots[first:], dots[:first], _round(100 * warm / len(everything)), _down(steps.step_ns, top),
         _down(period.p90, top), _down(period.p10, top), _ticks(top), len(kept) < len(everything),
         any(dot.over for dot in dots[first:]),
-        [everything[i] for i in kept], [i + 1 for i in kept],
+        [everything[i] for i in kept], [i + 1 + (words.unkept(steps) if i >= warm else 0) for i in kept],
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from unstall.lang import speaker
 from unstall.report import text, words
 from unstall.report.html.texts import Say
 
@@ -74,7 +75,7 @@ def tables(report: Report, say: Say, most: int) -> list[Table]:
     """Every table that has rows."""
     made = [
         _ranges(report, say, most),
-        *(_table(kind, getattr(report, kind.key), say, most) for kind in _KINDS),
+        *(_of_capture(report, _table(kind, getattr(report, kind.key), say, most)) for kind in _KINDS),
     ]
     return [table for table in made if table.rows]
 
@@ -100,6 +101,14 @@ def _table(kind: Kind, rows: Sequence[Any] | None, say: Say, most: int) -> Table
     )  # fmt: skip
 
 
+def _of_capture(report: Report, table: Table) -> Table:
+    """The table, whose note says first that its figures are no step's."""
+    on_device = table.key in ("kernels", "copies", "memsets")
+    return replace(
+        table, note=words.of_capture(report, speaker(report.language), *filter(None, [table.note]), device=on_device)
+    )
+
+
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +130,7 @@ def _part(field: str) -> Figure:
 
 _COPIES: Columns = [
     ("c_count", _count("instances")), ("c_total", _ms("total_ns")), ("c_exposed", _ms("exposed_ns")),
+    ("c_steady", _ms("steady_total_ns")),
     ("c_size", lambda row: Cell(text.size(row.bytes), row.bytes)),
     ("c_rate", lambda row: Cell(text.number(row.gb_per_s, 2), row.gb_per_s)),
 ]  # fmt: skip

@@ -94,6 +94,7 @@ class Card:
     safety_label: str
     commands: list[str]
     next_limit: str
+    needs: list[str]
     overlaps: list[str]
     category: str
 
@@ -158,7 +159,7 @@ def _name(name: str) -> str:
 def _facts(report: Report, say: Say) -> Iterator[str]:
     """One line that says what this is."""
     facts = report.profile
-    yield from _gpus(report)
+    yield from map(_name, words.gpus(report))
     yield from [_safe(" ".join(p for p in (facts.producer, facts.producer_version) if p))]
     if facts.duration_ns:
         yield say("captured", time=text.duration(facts.duration_ns))
@@ -166,21 +167,15 @@ def _facts(report: Report, say: Say) -> Iterator[str]:
         yield say("rank", rank=facts.rank)
 
 
-def _gpus(report: Report) -> list[str]:
-    """GPUs of one name as one: ``2 × NVIDIA H200``."""
-    names = [_name(gpu.name) for gpu in report.profile.gpus]
-    return [f"{names.count(n)} × {n}" if names.count(n) > 1 else n for n in dict.fromkeys(names)]
-
-
 def _about(report: Report, say: Say) -> Iterator[tuple[str, str]]:
     """What must agree before another capture may be compared with this one."""
     facts = report.profile
     yield say("file"), _safe(facts.path)
     yield say("producer"), _safe(" ".join(p for p in (facts.producer, facts.producer_version) if p))
-    if facts.gpus:
-        yield say("gpu"), ", ".join(_gpus(report))
+    if gpus := words.gpus(report):
+        yield say("gpu"), ", ".join(map(_name, gpus))
     if facts.processes:
-        shown = [say("process", name=_name(PurePath(p.name).name), pid=p.process) for p in facts.processes]
+        shown = [_name(words.process(p, report)) for p in facts.processes]
         left = len(shown) - PROCESSES_SHOWN
         yield (
             say("processes"),
@@ -256,7 +251,8 @@ def _step_facts(steps: StepsRow, say: Say) -> Iterator[tuple[str, str]]:
     if steps.gpu_busy_ns is not None:
         yield say("pace"), say("pace_gpu" if steps.limit == "gpu" else "pace_host")
         yield say("gpu_busy"), text.duration(steps.gpu_busy_ns)
-        yield say("host_time"), text.duration(steps.host_ns)  # else the step is the host's, and said already
+        host = text.duration(steps.host_ns)  # without a GPU the step is the host's, and said already
+        yield say("host_time"), say("host_ahead", time=host) if words.ahead(steps) else host
     if steps.kernels_per_step is not None:
         yield say("operations"), text.count(steps.kernels_per_step)
     known = steps.unprofiled_ns is not None
@@ -299,9 +295,7 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         evidence=[_proof(e, say) for e in finding.evidence],
         now=say("now", time=begin.said) if begin else "",
         predicted="" if predicted is None else text.duration(predicted),
-        interval=""
-        if low is None or high is None
-        else say("interval", low=text.duration(low), high=text.duration(high)),
+        interval="" if low is None or high is None else _interval(report, finding, low, high, say),
         speedup=gains.times(finding, begin) if begin else "",
         mark=charts.mark(round(begin.ns), predicted, low, high) if begin and predicted is not None else None,
         fix_title=_safe(finding.fix.title),
@@ -310,9 +304,15 @@ def _card(report: Report, finding: Finding, index: int, say: Say) -> Card:
         safety_label=say(finding.fix.safety),
         commands=_commands(report, finding),
         next_limit=_safe(finding.next_limit),
+        needs=[_name(code) for code in finding.needs],
         overlaps=[_name(code) for code in finding.overlaps],
         category=finding.category if finding.category in words.CATEGORIES else "unknown",
     )
+
+
+def _interval(report: Report, finding: Finding, low: int, high: int, say: Say) -> str:
+    ends = say("interval", low=text.duration(low), high=text.duration(high))
+    return ", ".join(filter(None, (ends, gains.doubt(report, finding, speaker(report.language)))))
 
 
 def _where(report: Report, finding: Finding, say: Say) -> Iterator[tuple[str, str]]:
