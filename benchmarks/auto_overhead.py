@@ -1,9 +1,10 @@
 """What ``--auto`` costs a training step of about 2 ms: with its hooks in place and without, in one process, in turns.
 
-    python benchmarks/auto_overhead.py [--steps 100] [--rounds 25] [--record]
+    python benchmarks/auto_overhead.py [--steps 100] [--rounds 25] [--losses | --record]
 
-No profiler listens; the hooks follow the loop, time its steps and keep its losses, as in ``unstall try`` and before a
-captured window. With ``--record`` they also write ranges into the built-in collector (without its GPU trace).
+No profiler listens; the loop is known, and its steps are timed, as before a captured window. With ``--losses`` it is
+followed all the time and its losses are kept, as in ``unstall try``. With ``--record`` ranges are also written into the
+built-in collector (without its GPU trace).
 
 The model gets as many small layers as make a step of 2 ms, which is the worst case: a step of many modules, limited by
 the host. Blocks of steps with and without hooks follow each other in the order A B B A. Of each block the median step
@@ -34,7 +35,7 @@ SETTLE = 60  # steps: changing a class throws away what the interpreter has lear
 
 
 class Switch:
-    """Puts the hooks in and takes them out, by the attributes that they replaced."""
+    """Puts the hooks in and takes them out, by the attributes that they have replaced when it is made."""
 
     def __init__(self, torch: Any) -> None:
         loader = torch.utils.data.dataloader
@@ -49,7 +50,7 @@ class Switch:
         self._hooks: list[tuple[Any, dict[Any, Any]]] = [
             (table, dict(table)) for table in (optim._global_optimizer_pre_hooks, optim._global_optimizer_post_hooks)
         ]
-        if len(hooked) < 4 or not any(kept for _, kept in self._hooks):
+        if not hooked or not any(kept for _, kept in self._hooks):
             raise SystemExit("the hooks are not in place: there would be nothing to measure")
 
     def __call__(self, on: bool) -> None:
@@ -114,21 +115,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--steps", type=int, default=100, help="steps a block")
     parser.add_argument("--rounds", type=int, default=25, help="pairs of blocks")
-    parser.add_argument("--record", action="store_true", help="write ranges into the built-in collector as well")
+    more = parser.add_mutually_exclusive_group()
+    more.add_argument("--losses", action="store_true", help="follow every step, keep its losses: as `unstall try` does")
+    more.add_argument("--record", action="store_true", help="write ranges into the built-in collector as well")
     asked = parser.parse_args()
-    from unstall.instrument import PARTS, Options, phases
+    from unstall.instrument import AUTO, PARTS, Options, phases
 
     folder = tempfile.mkdtemp(prefix="unstall-overhead-")
     template = str(Path(folder) / "steps-{pid}.json")
     os.environ["UNSTALL_STEP_LOG"] = template
-    options = Options(parts=PARTS, step_log=template)
+    options = Options(parts=PARTS if asked.losses else AUTO, step_log=template)
     if asked.record:
         from unstall.instrument import gpu, recorder
 
         gpu.prepare = lambda *_: None  # ranges and samples alone: the GPU's trace has a cost of its own
-        options = Options(parts=PARTS, step_log=template, record=folder)
+        options = Options(parts=AUTO, step_log=template, record=folder)
         recorder.start(options)
-    phases.start(options)  # before torch, as the program's own import would find it
+    made = phases.start(options)  # before torch, as the program's own import would find it
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -136,6 +139,13 @@ def main() -> None:
     switch = Switch(torch)
     switch(False)
     run, layers = two_milliseconds(torch, device)
+    switch(True)
+    run(SETTLE)
+    switch = Switch(torch)  # coasting has put some hooks aside
+    coast = made.finder.coast if made.finder is not None else None
+    coasting = coast is not None and coast.on
+    if coasting == (asked.losses or asked.record):
+        raise SystemExit("the loop is not followed as it would be in a run")
     pairs: list[tuple[Took, Took]] = []
     for round_ in range(asked.rounds):
         order = (False, True) if round_ % 2 == 0 else (True, False)
@@ -146,7 +156,10 @@ def main() -> None:
             took[on] = run(asked.steps)
         pairs.append((took[True], took[False]))
     step = statistics.median(off[0] for _, off in pairs)
-    about = {"torch": torch.__version__, "device": device.type, "layers": layers, "recording": asked.record}
+    about = {
+        "torch": torch.__version__, "device": device.type, "layers": layers, "losses": asked.losses,
+        "recording": asked.record,
+    }  # fmt: skip
     wall, cpu = ([on[i] - off[i] for on, off in pairs] for i in (0, 1))
     print(json.dumps({**about, "step_ms": round(1000 * step, 3), "wall": added(wall, step), "cpu": added(cpu, step)}))
 

@@ -37,6 +37,9 @@ CASES = ("loading", "launch", "gemm")
 WINDOW, STEPS, COLD = (20, 45), 60, 5  # captured steps; steps of a run; captured steps left out at the start
 STARTS = """SELECT e.start FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId
     WHERE coalesce(e.text, s.value) GLOB 'step_*' AND e.eventType IN (59, 60) ORDER BY e.start"""
+WORK = """SELECT r.start, k.start, k."end" FROM {table} k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
+    ON r.correlationId = k.correlationId AND (r.globalTid & ~16777215) = k.globalPid
+    WHERE r.start >= ? AND r.start < ?"""
 THREADS = """SELECT count(DISTINCT globalTid) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId
     WHERE s.value LIKE '%LaunchKernel%'"""
 EARLY = """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
@@ -57,17 +60,22 @@ def same_losses(case: str, folder: Path) -> bool:
 
 
 def figures(path: Path) -> dict[str, float]:
-    """Period, kernel time, copy time and kernels of a captured step, in ns; and how well the two clocks agree."""
+    """Period, kernel time, copy time and kernels of a captured step, in ns; and how well the two clocks agree.
+
+    Work belongs to the step that gave it to the GPU: a host that runs ahead has begun later steps when it is done.
+    """
     with closing(sqlite3.connect(path)) as db:
         tables = {n for (n,) in db.execute("SELECT name FROM sqlite_master")}
         starts = [start for (start,) in db.execute(STARTS)][COLD:]
         steps, first, last = len(starts) - 1, starts[0], starts[-1]
         out: dict[str, float] = {"steps": steps}
-        out["period"] = median(b - a for a, b in pairwise(starts))
+        begun: list[int] = []
         for name, table in (("kernels", "CUPTI_ACTIVITY_KIND_KERNEL"), ("copies", "CUPTI_ACTIVITY_KIND_MEMCPY")):
-            found = f'SELECT coalesce(sum("end" - start), 0), count(*) FROM {table} WHERE start >= ? AND start < ?'
-            total, count = db.execute(found, (first, last)).fetchone() if table in tables else (0, 0)
-            out[name], out[f"{name}_count"] = total / steps, count / steps
+            rows = db.execute(WORK.format(table=table), (first, last)).fetchall() if table in tables else []
+            out[name], out[f"{name}_count"] = sum(end - start for _, start, end in rows) / steps, len(rows) / steps
+            begun = begun or [min(s for call, s, _ in rows if a <= call < b) for a, b in pairwise(starts) if rows]
+        # on the GPU where it has work: the host's own steps are short while it fills the queue
+        out["period"] = median(b - a for a, b in pairwise(begun or starts))
         gpu = "CUPTI_ACTIVITY_KIND_KERNEL" in tables
         # kernels that start before the call that launched them: none, unless the clocks of host and device disagree
         out["before_launch"] = float(db.execute(EARLY).fetchone()[0]) if gpu else float("nan")

@@ -19,7 +19,7 @@ import pytest
 
 import unstall
 from unstall.collect import builtin
-from unstall.instrument import PARTS, Options, command, environment, steplog
+from unstall.instrument import AUTO, PARTS, Options, command, environment, steplog
 from unstall.instrument.options import STEP_LOG_NAME
 
 pytestmark = [
@@ -68,12 +68,14 @@ Both = Callable[..., Ran]
 def both(tmp_path: Path) -> Both:
     """Run a script plainly and with --auto under the built-in collector; its losses must be the same, bit for bit."""
 
-    def run(body: str, *, launcher: tuple[str, ...] = (), head: str = HEAD, **options: Any) -> Ran:
+    def run(
+        body: str, *, launcher: tuple[str, ...] = (), head: str = HEAD, parts: tuple[str, ...] = PARTS, **options: Any
+    ) -> Ran:
         script = tmp_path / "train.py"
         script.write_text(textwrap.dedent(head) + textwrap.dedent(body) + TAIL)
         line = [sys.executable, *launcher, str(script)]
         plain = execute(line, dict(os.environ), tmp_path)
-        asked = Options(parts=PARTS, record=str(tmp_path / "parts"), step_log=str(tmp_path / STEP_LOG_NAME), **options)
+        asked = Options(parts=parts, record=str(tmp_path / "parts"), step_log=str(tmp_path / STEP_LOG_NAME), **options)
         auto = execute(command(line, asked), environment(asked), tmp_path)
         assert auto.stdout == plain.stdout, "the program says the same, to the last bit of its losses"
         assert "unstall" not in auto.stderr, auto.stderr
@@ -244,6 +246,59 @@ def test_window_and_the_steps_before_it(both: Both) -> None:
     assert ran.log.unprofiled_ns() is not None
 
 
+def test_a_loop_that_is_known_rests_until_the_window(both: Both) -> None:
+    """How often our functions run in six steps, counted by the script: one of them, once a step."""
+    ran = both(
+        """
+        import os, sys
+        from collections import Counter
+        ours = Counter()
+        def count(frame, event, _):
+            code = frame.f_code
+            if event == "call" and os.sep + os.path.join("unstall", "instrument") in code.co_filename:
+                ours[code.co_name] += 1
+        step = 0
+        for epoch in range(9):
+            for x, y in DataLoader(Numbers(), batch_size=4):
+                sys.setprofile(count if 25 <= step < 31 else None)
+                loss = F.mse_loss(model(x), y)
+                optimizer.zero_grad(); loss.backward(); optimizer.step()
+                losses.append(loss.item())
+                step += 1
+            with torch.no_grad():
+                for x, y in DataLoader(Numbers(), batch_size=16): model(x)
+        del ours["__call__"], ours["__iter__"]  # in place of torch's own frame; once an epoch
+        print("too many" if ours not in (Counter(), Counter(after=6)) else "few")
+        """,
+        parts=AUTO,
+        steps=(60, 64),
+        window="record",
+    )
+    assert ran.steps == ["step_60", "step_61", "step_62", "step_63"]
+    assert ran.ranges["forward"] == ran.ranges["backward"] == ran.ranges["optimizer"] == 4
+    assert ran.log is not None and ran.log.closed and ran.log.taken == 72
+    assert 60 - 8 <= len(ran.log.samples_ns) <= 60
+
+
+def test_resting_compiles_nothing_anew(both: Both) -> None:
+    ran = both(
+        """
+        from torch._dynamo.utils import counters
+        model = torch.compile(model, backend="eager")
+        for epoch in range(6):
+            for x, y in DataLoader(Numbers(), batch_size=4):
+                loss = F.mse_loss(model(x), y)
+                optimizer.zero_grad(); loss.backward(); optimizer.step()
+                losses.append(loss.item())
+        print(counters["frames"]["total"], counters["stats"]["unique_graphs"])
+        """,
+        parts=AUTO,
+        steps=(40, 44),
+        window="record",
+    )
+    assert ran.ranges["backward"] == 4
+
+
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_loader_workers(both: Both, start_method: str) -> None:
     ran = (
@@ -352,7 +407,7 @@ def test_compiled_code_compiles_to_what_it_was(both: Both, body: str) -> None:
 
 
 WINDOW = """
-from unstall.instrument import PARTS, Options, phases
+from unstall.instrument import AUTO, PARTS, Options, phases
 ours = phases.start(Options(parts=PARTS, step_log="steps-{pid}.json"))
 ours.anywhere = True
 import torch

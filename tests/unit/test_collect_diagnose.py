@@ -140,7 +140,7 @@ def test_report_that_is_there_is_not_missed() -> None:
 
 def test_window_that_never_opened_says_how_many_steps_there_were() -> None:
     options = CollectOptions(steps=(100, 110))
-    short = StepLog(samples_ns=[1] * 29, running=True)
+    short = StepLog(samples_ns=[1] * 29, taken=30)
     (note,) = without_export(recorded(), NEW, [short], options)
     assert note.code == "range-never-hit" and "took 30 steps" in note.text
     (whole,) = window_notes([StepLog(samples_ns=[1] * 29)], options)

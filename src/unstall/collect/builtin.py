@@ -25,7 +25,7 @@ from unstall.collect.interrupts import Interrupted
 from unstall.collect.notes import Note, Say, silent, why_not
 from unstall.collect.process import Ended, Limit, nothing, supervise
 from unstall.errors import CollectionFailed
-from unstall.instrument import PARTS, Options, spool
+from unstall.instrument import AUTO, Options, spool
 from unstall.instrument.options import STEP_LOG_NAME
 from unstall.instrument.steplog import main_log, read
 
@@ -110,7 +110,7 @@ def recording(output: Path, *, auto: bool = False, steps: tuple[int, int] | None
     made = Recording()
     with tempfile.TemporaryDirectory(prefix="unstall-") as folder:
         options = Options(
-            parts=tuple(p for p in PARTS if p != "losses") if auto else (), steps=steps,
+            parts=AUTO if auto else (), steps=steps,
             window="record" if steps else "", step_log=str(Path(folder) / STEP_LOG_NAME), record=folder,
         )  # fmt: skip
         try:

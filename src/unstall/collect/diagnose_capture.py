@@ -80,7 +80,7 @@ def window_notes(logs: Sequence[StepLog], options: CollectOptions) -> list[Note]
         return []
     first, end = options.steps
     if not any(log.opened for log in logs):
-        taken = max((log.first + len(log.samples_ns) + log.running for log in logs), default=0)
+        taken = max((log.taken for log in logs), default=0)
         seen = (
             f"the program took {taken} steps"
             if taken

@@ -27,7 +27,7 @@ from unstall.collect.output import reserve
 from unstall.collect.process import Ended, Limit
 from unstall.collect.ranks import rank_of, several
 from unstall.errors import CollectionFailed, UsageError
-from unstall.instrument import PARTS, Options, environment
+from unstall.instrument import AUTO, Options, environment
 from unstall.instrument import command as instrumented
 from unstall.instrument.options import OPENED_NAME
 from unstall.instrument.sink import pip_nvtx_version, pip_records
@@ -216,7 +216,7 @@ def _with_builtin(run: Run) -> Capture:
 
 def _inside(run: Run, window: str) -> Options:
     """What the program itself is told."""
-    return Options(parts=PARTS if run.options.auto else (), steps=run.options.steps, window=window, step_log=run.steps)
+    return Options(parts=AUTO if run.options.auto else (), steps=run.options.steps, window=window, step_log=run.steps)
 
 
 def _capture(done: Recorded, nsys: Nsys, seconds: float) -> Capture:

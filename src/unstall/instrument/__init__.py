@@ -23,14 +23,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unstall.instrument.annotate import annotate
-from unstall.instrument.options import PARTS, WINDOW_RANGE, Options, parse_steps
+from unstall.instrument.options import AUTO, PARTS, WINDOW_RANGE, Options, parse_steps
 from unstall.instrument.step import step
 
 if TYPE_CHECKING:
     from unstall.instrument.launch import command as command
     from unstall.instrument.launch import environment as environment
 
-__all__ = ["PARTS", "WINDOW_RANGE", "Options", "annotate", "command", "environment", "parse_steps", "step"]
+__all__ = ["AUTO", "PARTS", "WINDOW_RANGE", "Options", "annotate", "command", "environment", "parse_steps", "step"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,8 @@ training data after the last optimizer step and lasts until the next, logging an
 - Where the loop draws no data, a step ends with the first optimizer's step (of several, as in a GAN).
 - A CUDA graph in whose capture an optimizer stepped counts as its step when it is replayed.
 - Where no optimizer of torch's ever steps (a compiled one, updates by hand), every backward pass counts as one.
+- When :data:`ALIKE` steps in a row were one step of the first optimizer each, and nobody wants ranges or losses now,
+  only that optimizer is followed (:mod:`unstall.instrument.coast`).
 
 The ranges are start/end ranges: a push/pop pair that ends in another call would tear the script's own nesting.
 """
@@ -19,11 +21,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from unstall.instrument import steps
+from unstall.instrument.coast import Coast
 from unstall.instrument.gate import Gate, Seen
 
 PATIENCE = 32  # backward passes without an optimizer's step: more than most loops accumulate gradients over
+
+ALIKE = 3  # steps
 
 
 class StepFinder:
@@ -31,14 +37,19 @@ class StepFinder:
 
     Attributes:
         clock: told of every step.
+        coast: whether the loop is only followed by its optimizer's steps; ``None`` where it never is.
         index: number of the step that runs now, or ran last; −1 before the first.
         idle: no step runs.
         no_optimizer: none has stepped so far.
         updates: steps of all optimizers.
     """
 
-    def __init__(self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool]) -> None:
+    def __init__(
+        self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool],
+        coast: Coast | None = None,
+    ) -> None:  # fmt: skip
         self.clock, self._gate, self._seen, self._grad_enabled = clock, gate, seen, grad_enabled
+        self.coast = coast
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -57,6 +68,12 @@ class StepFinder:
         self.no_optimizer = True
         self._backwards = 0
         self._done = self._done_without_draw = 0  # steps of the first optimizer
+        self._done_before = 0  # of them, when the running step began
+        self._alike = 0  # steps in a row that were one step of the first optimizer
+        self._optimizers: set[int | None] = set()
+        self._source: int | None = None  # data of the last step
+        if self.coast is not None and self.coast.on:
+            self.coast.end()
         self.updates = 0
 
     def drawing(self, source: int) -> None:
@@ -92,6 +109,12 @@ class StepFinder:
 
     def released(self, source: int) -> None:
         """The loop let go of its iterator: a step whose optimizer has stepped is over."""
+        if self.coast is not None and self.coast.on:
+            if source in self._training and not steps.by_hand:
+                self._take_stamps()
+                self.clock.pause(done=False)  # since the last optimizer's step: what comes next is timed anew
+                self.coast.until = 0
+            return
         if not self.idle and self._stepped and source in self._training:
             self._end()
 
@@ -105,24 +128,32 @@ class StepFinder:
 
     def stepped(self, optimizer: int | None) -> None:
         """An optimizer finished its step (``None``: one that torch knows nothing of)."""
+        if self.coast is not None and self.coast.on and self._coasted(optimizer):
+            return
+        index = self.index
         self._stepped = True
         if self.no_optimizer and optimizer is not None:
             self.no_optimizer, self._first_optimizer = False, optimizer
         first = optimizer == self._first_optimizer
         self._done += first
         self.updates += 1
+        self._optimizers.add(optimizer)
         if self._last is not None:
             if self._other or not self._since <= self._training:
                 self._training |= (self._since - self._other) | {self._last}
                 self._other -= self._training
             self._since.clear()
+            self._source = self._last
             self._last, self._done_without_draw = None, 0
         elif first:
             self._done_without_draw += 1
             # one such step may be a batch used twice; from the second on it is a loop that draws nothing
             if self._done_without_draw > 1 or not self._training:
                 self.index = max(self.index, self._done - 1)
+                self._source = None
                 self._begin()
+        if first and self._alike >= ALIKE:
+            self._coast(begun=self.index != index)
 
     def replayed(self) -> None:
         """A CUDA graph that holds a whole step ran again."""
@@ -134,6 +165,58 @@ class StepFinder:
         if self._backwards > PATIENCE:
             self.stepped(None)
 
+    def follow(self) -> None:
+        """Coast no longer, wherever the loop is."""
+        if self.coast is not None and self.coast.on:
+            self._wake(done=False)
+
+    def _coast(self, *, begun: bool) -> None:
+        """Only look at the first optimizer, where that pays; a step has ``begun`` with the end of its own, or not."""
+        coast = self.coast
+        if coast is None or self._gate.writes or not coast.pays(self.index):
+            return
+        if steps.by_hand:
+            coast.begin(self.index, None, self._optimizers)
+            return
+        if not begun:
+            self.clock.pause(done=True)
+            self.index += 1
+            self.clock.tick(self.index)
+        coast.begin(self.index, self._first_optimizer, self._optimizers)
+
+    def _coasted(self, optimizer: int | None) -> bool:
+        """An optimizer finished its step; whether that was all there is to know of it."""
+        coast: Any = self.coast
+        if optimizer != coast.first:
+            if optimizer not in coast.others:
+                self._wake(done=False)
+                self.coast = None  # steps in the middle of backward, or a loop that changes: it is followed to the end
+            return self.coast is not None
+        if self.index + len(coast.stamps) + 1 < coast.wake_at:
+            self._take_stamps()
+            self.index, self._done = self.index + 1, self._done + 1
+            self.clock.tick(self.index)
+            coast.plan(self.index)
+            return True
+        self._wake(done=True)
+        return False
+
+    def _wake(self, *, done: bool) -> None:
+        """Follow the loop again: the running step has drawn its data. ``done``: it is over, but for its optimizer."""
+        if not steps.by_hand:
+            self._take_stamps()
+            self.clock.pause(done=done)
+        if self.coast is not None:
+            self.coast.end()
+        self.idle, self._stepped, self._last = False, False, self._source
+        self._since = set() if self._source is None else {self._source}
+        self._done_before, self._alike = self._done, 0
+
+    def _take_stamps(self) -> None:
+        """Count the steps that only left a stamp, before the clock does (in its next ``tick`` or ``pause``)."""
+        passed = len(self.clock.stamps)
+        self.index, self._done = self.index + passed, self._done + passed
+
     def _cancel(self) -> None:
         self.index -= 1
         self._end(done=False)
@@ -141,6 +224,8 @@ class StepFinder:
     def _begin(self) -> None:
         if self._range is not None:
             self._end_range()
+        self._alike = self._alike + 1 if self._done - self._done_before == 1 else 0
+        self._done_before = self._done
         self.index += 1
         self._stepped, self.idle = False, False
         if steps.by_hand:

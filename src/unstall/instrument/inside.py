@@ -33,6 +33,7 @@ def automatic(options: Options) -> Iterator[None]:
             if mine.finder is not None:
                 guarded(mine.finder.at_end)  # an iterator that the kernel keeps alive would leave the last step open
             mine.gate.switch(False)
+            mine.watches.clear()  # what is restored stays restored
             guarded(before.restore)
 
 

@@ -31,6 +31,9 @@ PARTS = ("data_load", "h2d_transfer", "forward", "backward", "optimizer", "check
 """What ``--auto`` can do. The first six become ranges of that name; ``steps`` finds the training steps (``step_N``
 ranges, step times and the capture window); ``losses`` keeps the value that each ``backward()`` starts from."""
 
+AUTO = tuple(part for part in PARTS if part != "losses")
+"""What ``unstall run --auto`` does: losses are for ``unstall try``."""
+
 WINDOW_RANGE = "unstall_window"
 """Name of the range that opens and closes an ``nvtx`` capture window."""
 

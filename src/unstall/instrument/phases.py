@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from unstall.instrument import sink
+from unstall.instrument.coast import Coast
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Observed, Seen
 from unstall.instrument.importhook import when_imported
@@ -30,6 +31,7 @@ class Phases:
         in_backward: how many backward passes run; autograd's own threads work for them.
         in_worker: whether this process is a loader's worker; ``None`` until somebody asks.
         losses: whether the loss of every backward pass is kept.
+        watches: what puts hooks aside (``False``) while the loop coasts, and back (``True``).
         anywhere: hook copies even where torch knows no device (for tests).
     """
 
@@ -44,6 +46,7 @@ class Phases:
         self.in_worker: bool | None = None
         self.finder: StepFinder | None = None
         self.losses = False
+        self.watches: list[Callable[[bool], None]] = []
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
@@ -60,6 +63,11 @@ class Phases:
         self.gate.push(name)
         return self.gate.pop  # as it is now: a gate that shuts meanwhile must not leave the range open
 
+    def watch(self, on: bool) -> None:
+        """Put the hooks aside that follow the loop, or back."""
+        for function in self.watches:
+            function(on)
+
     def end_stepping(self, me: int) -> bool:
         """Close the optimizer's step that is open on this thread: it is over, or it raised and never said so."""
         begun = self.stepping.pop(me, None)
@@ -69,6 +77,17 @@ class Phases:
             begun[1]()
         self.inside.discard(me)
         return True
+
+
+def put_aside(owner: Any, name: str, original: Any) -> Callable[[bool], None]:
+    """What puts the hook that has just been set aside and back, unless somebody else has put something there since."""
+    hook = owner.__dict__[name]
+
+    def watch(on: bool) -> None:
+        if owner.__dict__[name] is (original if on else hook):
+            setattr(owner, name, hook if on else original)
+
+    return watch
 
 
 def start(options: Options) -> Phases:
@@ -107,5 +126,8 @@ def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
     from unstall.instrument import steps
 
     clock = steps.clock()
-    phases.finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled)
     phases.losses = "losses" in options.parts and bool(options.step_log)
+    coast = None if phases.losses else Coast(clock, phases.watch)  # losses are seen in every backward pass
+    phases.finder = finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled, coast)
+    clock.on_window.append(lambda _: finder.follow())
+    clock.on_hand.append(finder.follow)

@@ -44,5 +44,6 @@ def step(index: int) -> _Step | _Nothing:
     """``with unstall.step(i): …`` around the body of the training loop; ``i`` counts from 0."""
     if sink.out is None and not steps.timed:
         return _NOTHING
-    steps.by_hand = True
+    if not steps.by_hand:
+        steps.by_hand_now()
     return _Step(index)

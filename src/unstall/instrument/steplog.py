@@ -21,7 +21,7 @@ from pathlib import Path
 
 from unstall.pace import pace
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass
@@ -36,7 +36,7 @@ class StepLog:
         samples_ns: host times, step start to step start.
         warmup: samples taken before the first border; they hold imports, compilation and library loading.
         blocks: ``[first sample, number of samples, wall time in ns]`` of the steps between two waits for the GPU.
-        running: whether a step had begun at the end that no sample is of.
+        taken: steps that had begun by the end.
         window: first and end step of the capture; ``opened``, ``closed`` tell whether the run got there.
         losses: ``[step, value]`` pairs.
         gpu: whether there was a GPU to wait for.
@@ -53,7 +53,7 @@ class StepLog:
     samples_ns: list[int] = field(default_factory=list)
     warmup: int = 0
     blocks: list[list[int]] = field(default_factory=list)
-    running: bool = False
+    taken: int = 0
     window: list[int] | None = None
     opened: bool = False
     closed: bool = False

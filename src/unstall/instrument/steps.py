@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -35,7 +36,11 @@ class StepClock:
 
     Attributes:
         index: number of the step that runs now; −1 before the first.
+        border: step at whose begin the GPU is waited for next.
+        stamps: when steps began that no tick told of (:mod:`unstall.instrument.coast`); taken in by what comes next.
+        early: steps are told of when the one before ends, not when they draw their data.
         on_window: functions called with ``True`` when the window opens and ``False`` when it closes.
+        on_hand: functions called when the script turns out to tell of its steps itself.
     """
 
     def __init__(self, options: Options) -> None:
@@ -43,6 +48,9 @@ class StepClock:
         self.index = -1
         self.losses = Losses()
         self.on_window: list[Callable[[bool], None]] = []
+        self.on_hand: list[Callable[[], None]] = []
+        self.stamps = array("q")
+        self.early = False
         self.window = Window(options.window if options.steps else "")
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
@@ -54,6 +62,8 @@ class StepClock:
         self._log = StepLog(rank=rank(), pid=os.getpid())
         self._log.window = list(self.options.steps) if self.options.steps else None
         self._samples = array("q")
+        del self.stamps[:]
+        self.early = False
         self._last = 0  # start of the running step; 0 while none runs
         self._synced_at = 0  # when the GPU was last waited for; 0 while no block runs
         self._block_from = 0  # sample that the block begins with
@@ -61,18 +71,20 @@ class StepClock:
         self._timing = True
         self._finished = False
         first = self.options.steps[0] if self.options.steps else NEVER
-        self._border = min(WARMUP, first // 2)
+        self.border = min(WARMUP, first // 2)
 
     def tick(self, index: int) -> None:
         """Step ``index`` begins now."""
         now = perf_counter_ns()
+        if self.stamps:
+            self._take_stamps()
         if self._timing:
             if self._last:
                 self._samples.append(now - self._last)
             elif not self._samples:
                 self._log.first = index
         self.index, self._last = index, now
-        if index >= self._border:
+        if index >= self.border:
             guarded(self._at_border, index)
             self._last = perf_counter_ns()
         elif not self._synced_at and self._log.blocks and self._timing:
@@ -82,13 +94,32 @@ class StepClock:
         """No step runs until the next tick. ``done``: the one that ran is over; else it was none (the data ran out)."""
         if not self._last:
             return
+        if self.stamps:
+            self._take_stamps()
         now = perf_counter_ns()
         if done and self._timing:
             self._samples.append(now - self._last)
+        self.index -= not done
         if self._synced_at:
             self._synced_at += 0 if done else now - self._last  # its time is not the block's
             self._end_block()
         self._last = 0
+
+    def _take_stamps(self) -> None:
+        if self._timing:
+            self._samples.extend(b - a for a, b in pairwise((self._last, *self.stamps)))
+        self.index, self._last = self.index + len(self.stamps), self.stamps[-1]
+        del self.stamps[:]
+
+    @property
+    def opens(self) -> int:
+        """Step at which the window opens; :data:`NEVER` without one, or when it has opened."""
+        return self.options.steps[0] if self.options.steps and not self.window.opened else NEVER
+
+    @property
+    def settled(self) -> bool:
+        """Warm-up is over: steps are timed between two waits for the GPU, or, after the window, not at all."""
+        return self.window.closed or (self._synced_at > 0 and len(self._samples) > self._block_from)
 
     def _at_border(self, index: int) -> None:
         first, end = self.options.steps or (NEVER, NEVER)
@@ -100,7 +131,7 @@ class StepClock:
             self._open_window()
         elif index < first:
             self._begin_block()
-        self._border = self._next_border(index, first, end)
+        self.border = self._next_border(index, first, end)
 
     def _next_border(self, index: int, first: int, end: int) -> int:
         if first == NEVER:
@@ -150,11 +181,13 @@ class StepClock:
 
     def save(self) -> None:
         """Write the log as it is now, where one was asked for and there is a step to tell of."""
+        if self.stamps:
+            self._take_stamps()
         if not self.options.step_log or (not self._samples and not self._log.opened):
             return
         self._log.source = "step" if by_hand else "auto"
         self._log.profiled = bool(self.options.record or sink.out is not None) and not self.options.steps
-        self._log.samples_ns, self._log.running = self._samples.tolist(), bool(self._last)
+        self._log.samples_ns, self._log.taken = self._samples.tolist(), self.index + 1 - (self.early and self._last > 0)
         try:
             self._log.losses = self.losses.values()
         except Exception as error:  # a device that failed: the times are still worth having
@@ -200,6 +233,14 @@ def clocked(options: Options) -> Iterator[StepClock]:
     finally:
         guarded(mine.finish)
         _clock, by_hand, timed = before
+
+
+def by_hand_now() -> None:
+    """The script calls ``unstall.step``: from here on only its word counts."""
+    global by_hand  # noqa: PLW0603 - one a process
+    by_hand = True
+    for function in _clock.on_hand if _clock is not None else ():
+        function()
 
 
 def wanted() -> bool:

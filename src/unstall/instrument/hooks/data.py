@@ -14,7 +14,7 @@ from typing import Any
 
 from unstall.instrument.hooks.saving import phase
 from unstall.instrument.importhook import guarded, told
-from unstall.instrument.phases import Phases
+from unstall.instrument.phases import Phases, put_aside
 
 UNKNOWN = 1 << 62  # draws: data without a length
 
@@ -77,3 +77,4 @@ def _hook_next(cls: Any, phases: Phases, name: str) -> None:
             inside.discard(me)
 
     cls.__next__ = __next__
+    phases.watches.append(put_aside(cls, "__next__", original))

@@ -11,7 +11,7 @@ from _thread import get_ident
 from typing import Any
 
 from unstall.instrument.importhook import guarded, told
-from unstall.instrument.phases import Phases
+from unstall.instrument.phases import Phases, put_aside
 
 PLAIN_CALL = ("_compiled_call_impl", "_call_impl")
 """What torch's own ``Module.__call__`` refers to, if it is the one we know: call the compiled one, else the plain one.
@@ -25,11 +25,15 @@ def hook_forward(torch: Any, phases: Phases, name: str) -> None:
     grad_enabled, worker = torch.is_grad_enabled, torch.utils.data.get_worker_info
     plain = getattr(getattr(original, "__code__", None), "co_names", None) == PLAIN_CALL
     without_grad = name and f"{name}_no_grad"
+    aside = False
+
+    def watch(on: bool) -> None:  # a class that changes costs every module what the interpreter has learnt of it
+        nonlocal aside
+        aside = not on
 
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        me = get_ident()
-        if me in inside:
+        if aside or (me := get_ident()) in inside:
             if plain and self._compiled_call_impl is None:  # what the original does next, without its frame
                 return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
@@ -52,6 +56,7 @@ def hook_forward(torch: Any, phases: Phases, name: str) -> None:
             inside.discard(me)
 
     module.__call__ = __call__
+    phases.watches.append(watch)
 
 
 def hook_backward(torch: Any, phases: Phases, name: str) -> None:
@@ -86,3 +91,4 @@ def hook_backward(torch: Any, phases: Phases, name: str) -> None:
                 guarded(finder.went_backward)
 
     torch.autograd.backward = backward
+    phases.watches.append(put_aside(torch.autograd, "backward", original))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from _thread import get_ident
+from time import perf_counter_ns
 from typing import Any
 
 from unstall.instrument.importhook import told
@@ -17,11 +18,13 @@ from unstall.instrument.phases import Phases
 
 def hook(torch: Any, phases: Phases, name: str) -> None:
     """Register a hook before and one after every step, both from the start: a step that is compiled has looked at the
-    list of hooks, and would be compiled anew in the middle of the captured window."""
+    list of hooks, and would be compiled anew in the middle of the captured window. The one before is put aside while we
+    coast: no step that ends a training step is a compiled one then, for those tell nobody that they end."""
     optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides the submodule's name
     # a compiled step must compile to what it was: Dynamo takes the answer for a constant
     compiling = getattr(torch.compiler, "is_dynamo_compiling", torch.compiler.is_compiling)
     inside, gate, stepping, finder = phases.inside, phases.gate, phases.stepping, phases.finder
+    coast = finder.coast if finder is not None else None
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
         if compiling() or not gate.writes:
@@ -38,6 +41,9 @@ def hook(torch: Any, phases: Phases, name: str) -> None:
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if compiling():
             return
+        if coast is not None and coast.on and id(optimizer) == coast.first and len(coast.stamps) + 1 < coast.until:
+            coast.stamps.append(perf_counter_ns())
+            return
         if stepping and (begun := stepping.get(get_ident())) is not None and begun[0] is optimizer:
             phases.end_stepping(get_ident())
         elif phases.in_backward:
@@ -48,8 +54,17 @@ def hook(torch: Any, phases: Phases, name: str) -> None:
             except Exception as error:
                 told(finder.stepped, error)
 
-    optim.register_optimizer_step_pre_hook(before)
+    key = optim.register_optimizer_step_pre_hook(before).id
     optim.register_optimizer_step_post_hook(after)
+
+    def watch(on: bool) -> None:
+        table = optim._global_optimizer_pre_hooks
+        if on:
+            table[key] = before
+        else:
+            table.pop(key, None)
+
+    phases.watches.append(watch)
 
 
 def _outside(phases: Phases, name: str, me: int, args: Any, kwargs: Any) -> Any:
