@@ -18,6 +18,7 @@ from unstall.instrument import Options
 from unstall.model import Evidence, Finding, FixText, ProfileFacts, Report, Where
 from unstall.trial import Outcome, Plan, attempt, choose, gain, losses, runs
 from unstall.trial.runs import Run
+from unstall.trial.standing import Standing, standing
 
 STEPS = 60
 
@@ -132,6 +133,27 @@ def test_runs_that_differ_among_themselves_make_the_interval_wide() -> None:
     found = gain.measure([samples(20, 1), samples(30, 2)], [samples(19, 3), samples(29, 4)])
     assert found is not None and found.low < 20 / 29 * 1.05 and found.high > 30 / 19 * 0.95
     assert found.verdict == "inconclusive"
+
+
+ONE_RUN = "one run a side: runs differ by more than steps do"
+
+
+@pytest.mark.parametrize(
+    ("interval", "runs", "plain", "stands"),
+    [
+        ((4.0, 3.9, 4.1), 1, 1, Standing("faster", "", done=False)),  # believed, should the time be out
+        ((1.3, 1.29, 1.31), 1, 2, Standing("inconclusive", ONE_RUN, done=False)),
+        ((1.3, 1.29, 1.31), 2, 1, Standing("inconclusive", ONE_RUN, done=False)),
+        ((1.3, 1.29, 1.31), 2, 2, Standing("faster", "", done=True)),
+        ((1.3, 1.0, 1.6), 2, 2, Standing("inconclusive", "", done=False)),
+        ((0.5, 0.49, 0.5), 1, 1, Standing("slower", "given up after one run: at least 100% slower", done=True)),
+        ((0.98, 0.90, 1.04), 2, 2, Standing("inconclusive", "given up after 2 runs: at best 4% faster", done=True)),
+    ],
+)
+def test_where_a_candidate_stands(
+    interval: tuple[float, float, float], runs: int, plain: int, stands: Standing
+) -> None:
+    assert standing(gain.Gain(*interval), runs, plain) == stands
 
 
 Times = dict[str, float]
