@@ -6,7 +6,7 @@ step log knows nothing of the GPU, and a rule that could not run has not found n
 =====================  ===========================================================================================
 name                   what it is
 =====================  ===========================================================================================
-``step_ms``            median steady step, without the profiler where that is known
+``step_ms``            median steady step (mean where steps come in bursts), without the profiler where that is known
 ``before_step_ms``     the same of the other side
 ``mean_ms``            mean; rare long steps count here
 ``p10_ms`` ``p90_ms``  a tenth of the steps are shorter / longer
@@ -163,7 +163,7 @@ def unchecked(side: Side, code: str, codes: Collection[str]) -> list[NotChecked]
 
 def _category(side: Side, rest: str, categories: Mapping[str, Collection[str]]) -> float | None:
     name, _, unit = rest.rpartition("_")
-    row = next((b for b in side.report.breakdown if side.steps and b.process == side.steps.process), None)
+    row = side.breakdown
     ns = sum(c.ns for c in row.categories if c.name == name) if row else 0
     tables = categories.get(name, ())
     if row is None or (not ns and tables and not side.report.profile.tables.keys() & set(tables)):

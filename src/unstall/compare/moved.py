@@ -51,7 +51,7 @@ def _ranges(side: Side) -> Amounts | None:
 
 
 def _categories(side: Side) -> Amounts | None:
-    row = next((b for b in side.report.breakdown if side.steps and b.process == side.steps.process), None)
+    row = side.breakdown
     return None if row is None else {c.name: float(c.ns) for c in row.categories}
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from unstall.compare import steplog
 from unstall.compare.baseline import SAMPLES
 from unstall.compare.settled import settled
-from unstall.model import LONGEST_STEP_NS, Report, StepsRow, Warning_
+from unstall.model import LONGEST_STEP_NS, BreakdownRow, Report, StepsRow, Warning_
 from unstall.pace import pace
 
 Floats = npt.NDArray[np.float64]
@@ -47,6 +47,11 @@ class Side:
     def steady_steps(self) -> int:
         """Steady steps of all processes: the tables of kernels, copies and calls do not tell processes apart."""
         return sum(steady_of(row) for row in self.report.steps)
+
+    @property
+    def breakdown(self) -> BreakdownRow | None:
+        """Where the compared step goes; ``None`` where it was not taken apart."""
+        return next((row for row in self.report.breakdown if self.steps and row.process == self.steps.process), None)
 
     @property
     def has_gpu_work(self) -> bool | None:
