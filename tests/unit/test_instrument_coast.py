@@ -16,6 +16,7 @@ from unstall.instrument import Options, steplog, steps
 from unstall.instrument.coast import LEAD, Coast
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Seen
+from unstall.instrument.hooks import graphs
 from unstall.instrument.hooks import optimizer as optimizer_hook
 from unstall.instrument.phases import Phases, put_aside
 
@@ -243,3 +244,42 @@ def test_what_somebody_else_put_there_stays() -> None:
     watch(False)
     watch(True)
     assert Owner.method is theirs
+
+
+def test_a_step_that_becomes_a_graph_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eager steps first, as many as make us coast; then the step is captured, and replays are the steps."""
+
+    class CUDAGraph:
+        def capture_begin(self) -> None: ...
+        def capture_end(self) -> None: ...
+        def replay(self) -> None: ...
+
+    torch: Any = SimpleNamespace(cuda=SimpleNamespace(CUDAGraph=CUDAGraph))
+    torch.backends = SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: True))
+    with steps.clocked(Options(steps=(50, 60), step_log=str(tmp_path / "log-{pid}.json"))) as clock:
+        w = world(monkeypatch, clock)
+        graphs.hook(torch, w.phases, "steps")
+        adam, graph = object(), CUDAGraph()
+        for _ in range(15):
+            w.step(adam)
+        assert not w.watching
+        graph.capture_begin()
+        w.step(adam)
+        graph.capture_end()
+        for _ in range(60):
+            graph.replay()
+            w.updates += 1
+    assert len(w.opened_at) == 2 and w.opened_at[0] + w.opened_at[1] == -10, "ten replays"
+
+
+def test_a_block_that_ends_while_coasting_leaves_no_piece_of_a_step(tmp_path: Path) -> None:
+    with (
+        steps.clocked(Options(step_log=str(tmp_path / "log-{pid}.json"))) as clock,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        w = world(patch, clock)
+        run(Script(epochs=1, batches=20, keeps=True), w)
+        assert not w.watching
+        w.finder.at_end()
+    (log,) = steplog.read(str(tmp_path / "log-{pid}.json"))
+    assert len(log.samples_ns) == 20 and log.taken == 20

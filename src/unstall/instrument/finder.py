@@ -91,6 +91,9 @@ class StepFinder:
 
     def at_end(self) -> None:
         """The loop is about to draw, and there is nothing more: the step is over, none begins."""
+        if self.coast is not None and self.coast.on:
+            self._between(self.coast)
+            return
         self._began = False
         if not self.idle and self._stepped:
             self._end()
@@ -110,10 +113,8 @@ class StepFinder:
     def released(self, source: int) -> None:
         """The loop let go of its iterator: a step whose optimizer has stepped is over."""
         if self.coast is not None and self.coast.on:
-            if source in self._training and not steps.by_hand:
-                self._take_stamps()
-                self.clock.pause(done=False)  # since the last optimizer's step: what comes next is timed anew
-                self.coast.until = 0
+            if source in self._training:
+                self._between(self.coast)
             return
         if not self.idle and self._stepped and source in self._training:
             self._end()
@@ -200,6 +201,13 @@ class StepFinder:
             return True
         self._wake(done=True)
         return False
+
+    def _between(self, coast: Coast) -> None:
+        """Coasting, and the loop is over or begins anew: the time since the last optimizer's step is no step's."""
+        if not steps.by_hand:
+            self._take_stamps()
+            self.clock.pause(done=False)
+            coast.until = 0
 
     def _wake(self, *, done: bool) -> None:
         """Follow the loop again: the running step has drawn its data. ``done``: it is over, but for its optimizer."""

@@ -25,6 +25,7 @@ def hook(torch: Any, phases: Phases, name: str) -> None:
 
     @functools.wraps(begin)
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        guarded(finder.follow)
         before[self] = finder.updates
         return begin(self, *args, **kwargs)
 
