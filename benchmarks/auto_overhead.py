@@ -112,26 +112,8 @@ def two_milliseconds(torch: Any, device: Any) -> tuple[Callable[[int], Took], in
 
 def main() -> None:
     """Measure and print one JSON object."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--steps", type=int, default=100, help="steps a block")
-    parser.add_argument("--rounds", type=int, default=25, help="pairs of blocks")
-    more = parser.add_mutually_exclusive_group()
-    more.add_argument("--losses", action="store_true", help="follow every step, keep its losses: as `unstall try` does")
-    more.add_argument("--record", action="store_true", help="write ranges into the built-in collector as well")
-    asked = parser.parse_args()
-    from unstall.instrument import AUTO, PARTS, Options, phases
-
-    folder = tempfile.mkdtemp(prefix="unstall-overhead-")
-    template = str(Path(folder) / "steps-{pid}.json")
-    os.environ["UNSTALL_STEP_LOG"] = template
-    options = Options(parts=PARTS if asked.losses else AUTO, step_log=template)
-    if asked.record:
-        from unstall.instrument import gpu, recorder
-
-        gpu.prepare = lambda *_: None  # ranges and samples alone: the GPU's trace has a cost of its own
-        options = Options(parts=AUTO, step_log=template, record=folder)
-        recorder.start(options)
-    made = phases.start(options)  # before torch, as the program's own import would find it
+    asked = arguments()
+    phases = follow(asked)  # before torch, as the program's own import would find it
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -141,27 +123,55 @@ def main() -> None:
     run, layers = two_milliseconds(torch, device)
     switch(True)
     run(SETTLE)
-    switch = Switch(torch)  # coasting has put some hooks aside
-    coast = made.finder.coast if made.finder is not None else None
-    coasting = coast is not None and coast.on
-    if coasting == (asked.losses or asked.record):
-        raise SystemExit("the loop is not followed as it would be in a run")
-    pairs: list[tuple[Took, Took]] = []
-    for round_ in range(asked.rounds):
-        order = (False, True) if round_ % 2 == 0 else (True, False)
+    if phases.finder.coast.on == (asked.losses or asked.record):
+        raise SystemExit("the loop is not followed as it would be in a run: there is nothing to measure")
+    pairs = in_turns(run, Switch(torch), asked.steps, asked.rounds)  # coasting has put some hooks aside
+    step = statistics.median(off[0] for _, off in pairs)
+    wall, cpu = ([on[i] - off[i] for on, off in pairs] for i in (0, 1))
+    found = {
+        "torch": torch.__version__, "device": device.type, "layers": layers, "losses": asked.losses,
+        "recording": asked.record, "step_ms": round(1000 * step, 3), "wall": added(wall, step), "cpu": added(cpu, step),
+    }  # fmt: skip
+    print(json.dumps(found))
+
+
+def arguments() -> argparse.Namespace:
+    """How long, and what the hooks do meanwhile."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--steps", type=int, default=100, help="steps a block")
+    parser.add_argument("--rounds", type=int, default=25, help="pairs of blocks")
+    more = parser.add_mutually_exclusive_group()
+    more.add_argument("--losses", action="store_true", help="follow every step, keep its losses: as `unstall try` does")
+    more.add_argument("--record", action="store_true", help="write ranges into the built-in collector as well")
+    return parser.parse_args()
+
+
+def follow(asked: argparse.Namespace) -> Any:
+    """Make ready for torch's import; what tells whether the loop is followed step by step."""
+    from unstall.instrument import AUTO, PARTS, Options, phases
+
+    folder = tempfile.mkdtemp(prefix="unstall-overhead-")
+    template = os.environ["UNSTALL_STEP_LOG"] = str(Path(folder) / "steps-{pid}.json")
+    options = Options(parts=PARTS if asked.losses else AUTO, step_log=template, record=folder if asked.record else "")
+    if asked.record:
+        from unstall.instrument import gpu, recorder
+
+        gpu.prepare = lambda *_: None  # ranges and samples alone: the GPU's trace has a cost of its own
+        recorder.start(options)
+    return phases.start(options)
+
+
+def in_turns(run: Callable[[int], Took], switch: Switch, steps: int, rounds: int) -> list[tuple[Took, Took]]:
+    """Pairs of neighbouring blocks: with hooks, without."""
+    pairs = []
+    for round_ in range(rounds):
         took = {}
-        for on in order:
+        for on in (False, True) if round_ % 2 == 0 else (True, False):
             switch(on)
             run(SETTLE)
-            took[on] = run(asked.steps)
+            took[on] = run(steps)
         pairs.append((took[True], took[False]))
-    step = statistics.median(off[0] for _, off in pairs)
-    about = {
-        "torch": torch.__version__, "device": device.type, "layers": layers, "losses": asked.losses,
-        "recording": asked.record,
-    }  # fmt: skip
-    wall, cpu = ([on[i] - off[i] for on, off in pairs] for i in (0, 1))
-    print(json.dumps({**about, "step_ms": round(1000 * step, 3), "wall": added(wall, step), "cpu": added(cpu, step)}))
+    return pairs
 
 
 def added(seconds: Sequence[float], step: float) -> dict[str, Any]:

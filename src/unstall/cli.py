@@ -64,6 +64,15 @@ Unprofiled = Annotated[
     typer.Option("--unprofiled-ms", min=1e-6, metavar="X", help="Step time without the profiler, where you know it."),
 ]
 Lang = Annotated[Language, typer.Option("--lang", envvar="UNSTALL_LANG", help="Language of what is said.")]
+Sample = Annotated[
+    Literal["auto", "none", "process-tree", "system-wide"], typer.Option("--sample", help="CPU samples.")
+]
+Collector = Annotated[
+    Literal["auto", "nsys", "builtin"], typer.Option("--collector", help="nsys where it works, else built in.")
+]
+KeepReport = Annotated[
+    bool, typer.Option("--keep-report/--no-keep-report", help="Keep the .nsys-rep, which cannot be redacted.")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep what was read of a profile.")]
 
 
@@ -167,15 +176,11 @@ def run(
         str | None, typer.Option("--output", metavar="DIR", help="Folder of the capture [unstall-out/NAME-TIME].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an older capture in that folder.")] = False,
-    collector: Annotated[
-        Literal["auto", "nsys", "builtin"], typer.Option("--collector", help="nsys where it works, else built in.")
-    ] = "auto",
+    collector: Collector = "auto",
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="LIST", help="What nsys traces [cuda,nvtx,osrt,python-gil].")
     ] = None,
-    sample: Annotated[
-        Literal["auto", "none", "process-tree", "system-wide"], typer.Option("--sample", help="CPU samples.")
-    ] = "auto",
+    sample: Sample = "auto",
     gpu_metrics: Annotated[
         str, typer.Option("--gpu-metrics", metavar="DEVICES", help="Sample GPU metrics of these devices.")
     ] = "",
@@ -188,9 +193,7 @@ def run(
     nsys_args: Annotated[
         str, typer.Option("--nsys-args", metavar="… --", help="All up to -- goes to nsys profile as it is.")
     ] = "",
-    keep_report: Annotated[
-        bool, typer.Option("--keep-report/--no-keep-report", help="Keep the .nsys-rep, which cannot be redacted.")
-    ] = True,
+    keep_report: KeepReport = True,
     redact: Annotated[
         bool, typer.Option("--redact/--no-redact", help="Take environment and names out of the .sqlite.")
     ] = True,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstall.instrument import Options, steplog, steps
-from unstall.instrument.coast import LEAD, Coast
+from unstall.instrument.coast import LEAD
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Seen
 from unstall.instrument.hooks import graphs
@@ -87,9 +87,7 @@ def world(monkeypatch: pytest.MonkeyPatch, clock: steps.StepClock, *, coasting: 
     monkeypatch.setitem(sys.modules, "torch.optim.optimizer", fake)  # type: ignore[arg-type]
     phases = Phases(Gate(), Seen())
     grad: Any = lambda: True  # noqa: E731
-    phases.finder = finder = StepFinder(
-        clock, phases.gate, phases.seen, grad, Coast(clock, phases.watch) if coasting else None
-    )
+    phases.finder = finder = StepFinder(clock, phases.gate, phases.seen, grad, phases.watch if coasting else None)
     clock.on_window.append(lambda _: finder.follow())
     clock.on_hand.append(finder.follow)
     optimizer_hook.hook(SimpleNamespace(compiler=SimpleNamespace(is_compiling=bool)), phases, "optimizer")

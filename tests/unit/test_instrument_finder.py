@@ -20,6 +20,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.said: list[int | str] = []
+        self.stamps: list[int] = []
 
     def tick(self, index: int) -> None:
         self.said.append(index)

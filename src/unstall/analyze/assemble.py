@@ -49,6 +49,11 @@ MOST_OF_TRACED, LEAST_OF_BUSY = 2.0, 0.75
 """A step without the profiler is not twice as long as the traced one, and hardly shorter than the GPU's work in it: on
 the planted captures it took 0.63 to 1.15 times the traced step (4.1 times where threads contend for the GIL), and work
 on the GPU repeats within a few percent."""
+NOTICED = 0.01
+"""Share of a process's steady steps in which others must work on its GPU before its times are said to hold their
+kernels."""
+MEET = "each one's step includes waiting for the other's kernels"
+APART = "not at the same time, though: no steady step of one meets work of another"
 
 
 def analyze(profile: Profile, *, step: str | None = None, unprofiled_ns: int | None = None) -> Analysis:
@@ -271,10 +276,6 @@ NO_STEPS = (
     "No repeating step was found: totals cover the whole capture, warm-up included. "
     "Name the steps with --step REGEX, or annotate them (unstall.step, or `unstall run --auto`)."
 )
-NOTICED = 0.01
-"""Of a process's steady steps, in which others must work on its GPU before its times are said to hold their kernels."""
-MEET = "each one's step includes waiting for the other's kernels"
-APART = "not at the same time, though: no steady step of one meets work of another"
 NO_STEPS_AUTO = (
     "No repeating step was found, although --auto was on: totals cover the whole capture, warm-up included. "
     "Write `with unstall.step(i):` in the loop, or name a range that comes once a step with --step REGEX."
@@ -326,30 +327,36 @@ def _doubtful(rows: list[StepsRow], stored_ns: int | None) -> Iterator[Warning_]
     given, traced, busy = first.unprofiled_ns, first.step_ns, first.gpu_busy_ns or 0
     if LEAST_OF_BUSY * busy <= given <= MOST_OF_TRACED * traced:
         return
-    if given == stored_ns and given > traced:
-        text = (
-            f"The step takes {traced / 1e6:.3g} ms under the profiler, and took {given / 1e6:.3g} ms before it in the "
-            "same run: something waits less while it is traced, as threads that contend for the GIL do. Such waits "
-            "are longer than shown here."
-        )
-    else:
+    if given <= traced:
         text = (
             f"The step takes {traced / 1e6:.3g} ms under the profiler, of which the GPU works {busy / 1e6:.3g} ms: "
             f"{given / 1e6:.3g} ms without the profiler cannot be of this run, and predictions start there. "
             "Is it in milliseconds?"
+        )
+    elif given == stored_ns:
+        text = (
+            f"The step takes {traced / 1e6:.3g} ms under the profiler and {given / 1e6:.3g} ms without it, as the run "
+            "itself measured: something waits less while it is traced, as threads that contend for the GIL do. Such "
+            "waits are longer than shown here, and what their remedy brings is best measured (unstall try)."
+        )
+    else:
+        text = (
+            f"The step takes {traced / 1e6:.3g} ms under the profiler: {given / 1e6:.3g} ms without it is another "
+            "run's or not in milliseconds, unless threads contend (for the GIL, for a lock) and wait less while they "
+            "are traced. Predictions start there."
         )
     yield Warning_(code="unprofiled-doubtful", text=text)
 
 
 def _shared_devices(ops: pl.DataFrame, steps: tuple[StepTable, ...]) -> str:
     """Devices that several processes use, and whether their work meets there."""
+    by = ops.group_by("device").agg(pl.col("process").unique()).filter(pl.col("process").list.len() > 1)
     spans = {s.process: s.steady_span for s in steps}
     texts = []
-    for (device,), own in ops.group_by("device", maintain_order=True):
-        processes = own["process"].unique().to_list()
-        if len(processes) > 1:
-            how = MEET if any(_meets(own, p, spans.get(p)) for p in processes) else APART
-            texts.append(f"{len(processes)} processes ({_pids(processes)}) share GPU {device}: {how}")
+    for device, processes in by.sort("device").iter_rows():
+        own = ops.lazy().filter(pl.col("device") == device).select("process", "start", "end").collect()
+        how = MEET if any(_meets(own, p, spans.get(p)) for p in processes) else APART
+        texts.append(f"{len(processes)} processes ({_pids(processes)}) share GPU {device}: {how}")
     return "; ".join(texts)
 
 
@@ -358,9 +365,8 @@ def _meets(ops: pl.DataFrame, process: int, span: tuple[int, int] | None) -> boo
     mine = pl.col("process") == process
     first, last = span or ops.filter(mine).select(pl.col("start").min(), pl.col("end").max()).row(0)
     others = ops.filter(~mine)
-    inside = intervals.clip(intervals.union(others["start"], others["end"]), first, last)
-    busy: int = intervals.total(inside)
-    return busy >= NOTICED * (int(last) - int(first))
+    busy = intervals.total(intervals.clip(intervals.union(others["start"], others["end"]), first, last))
+    return busy > NOTICED * float(last - first)
 
 
 def _pids(processes: list[int], most: int = 8) -> str:

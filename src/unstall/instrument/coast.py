@@ -21,6 +21,7 @@ class Coast:
     """Whether we coast, and until when.
 
     Attributes:
+        allowed: whether we may; not where every step is wanted (losses), nor in a loop that has turned out to change.
         on: we do.
         first: the optimizer whose step ends a training step.
         others: optimizers known to step beside it.
@@ -28,11 +29,11 @@ class Coast:
         stamps: the clock's own.
     """
 
-    __slots__ = ("_clock", "_watch", "first", "on", "others", "stamps", "until")
+    __slots__ = ("_clock", "_watch", "allowed", "first", "on", "others", "stamps", "until")
 
-    def __init__(self, clock: StepClock, watch: Callable[[bool], object]) -> None:
-        self._clock, self._watch, self.stamps = clock, watch, clock.stamps
-        self.on = False
+    def __init__(self, clock: StepClock, watch: Callable[[bool], object] | None) -> None:
+        self._clock, self._watch, self.stamps = clock, watch or bool, clock.stamps
+        self.allowed, self.on = watch is not None, False
         self.first: int | None = None
         self.others: frozenset[int | None] = frozenset()
         self.until = 0
@@ -62,4 +63,4 @@ class Coast:
 
     def pays(self, index: int) -> bool:
         """Whether there is time for it, from the step after ``index`` on."""
-        return self._clock.settled and self.wake_at - index > LEAD
+        return self.allowed and self._clock.settled and self.wake_at - index > LEAD

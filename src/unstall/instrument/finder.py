@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from unstall.instrument import steps
 from unstall.instrument.coast import Coast
@@ -37,7 +36,7 @@ class StepFinder:
 
     Attributes:
         clock: told of every step.
-        coast: whether the loop is only followed by its optimizer's steps; ``None`` where it never is.
+        coast: whether the loop is only followed by its optimizer's steps.
         index: number of the step that runs now, or ran last; −1 before the first.
         idle: no step runs.
         no_optimizer: none has stepped so far.
@@ -46,10 +45,11 @@ class StepFinder:
 
     def __init__(
         self, clock: steps.StepClock, gate: Gate, seen: Seen, grad_enabled: Callable[[], bool],
-        coast: Coast | None = None,
+        watch: Callable[[bool], object] | None = None,
     ) -> None:  # fmt: skip
+        """``watch`` puts hooks aside and back; without it the loop is followed all the time."""
         self.clock, self._gate, self._seen, self._grad_enabled = clock, gate, seen, grad_enabled
-        self.coast = coast
+        self.coast = Coast(clock, watch)
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -72,7 +72,7 @@ class StepFinder:
         self._alike = 0  # steps in a row that were one step of the first optimizer
         self._optimizers: set[int | None] = set()
         self._source: int | None = None  # data of the last step
-        if self.coast is not None and self.coast.on:
+        if self.coast.on:
             self.coast.end()
         self.updates = 0
 
@@ -91,8 +91,8 @@ class StepFinder:
 
     def at_end(self) -> None:
         """The loop is about to draw, and there is nothing more: the step is over, none begins."""
-        if self.coast is not None and self.coast.on:
-            self._between(self.coast)
+        if self.coast.on:
+            self._between()
             return
         self._began = False
         if not self.idle and self._stepped:
@@ -112,9 +112,9 @@ class StepFinder:
 
     def released(self, source: int) -> None:
         """The loop let go of its iterator: a step whose optimizer has stepped is over."""
-        if self.coast is not None and self.coast.on:
+        if self.coast.on:
             if source in self._training:
-                self._between(self.coast)
+                self._between()
             return
         if not self.idle and self._stepped and source in self._training:
             self._end()
@@ -129,7 +129,7 @@ class StepFinder:
 
     def stepped(self, optimizer: int | None) -> None:
         """An optimizer finished its step (``None``: one that torch knows nothing of)."""
-        if self.coast is not None and self.coast.on and self._coasted(optimizer):
+        if self.coast.on and self._coasted(optimizer):
             return
         index = self.index
         self._stepped = True
@@ -168,13 +168,13 @@ class StepFinder:
 
     def follow(self) -> None:
         """Coast no longer, wherever the loop is."""
-        if self.coast is not None and self.coast.on:
+        if self.coast.on:
             self._wake(done=False)
 
     def _coast(self, *, begun: bool) -> None:
         """Only look at the first optimizer, where that pays; a step has ``begun`` with the end of its own, or not."""
         coast = self.coast
-        if coast is None or self._gate.writes or not coast.pays(self.index):
+        if self._gate.writes or not coast.pays(self.index):
             return
         if steps.by_hand:
             coast.begin(self.index, None, self._optimizers)
@@ -187,12 +187,13 @@ class StepFinder:
 
     def _coasted(self, optimizer: int | None) -> bool:
         """An optimizer finished its step; whether that was all there is to know of it."""
-        coast: Any = self.coast
-        if optimizer != coast.first:
-            if optimizer not in coast.others:
-                self._wake(done=False)
-                self.coast = None  # steps in the middle of backward, or a loop that changes: it is followed to the end
-            return self.coast is not None
+        coast = self.coast
+        if optimizer in coast.others and optimizer != coast.first:
+            return True
+        if optimizer != coast.first:  # it steps in the middle of backward, or the loop changes: followed to the end
+            coast.allowed = False
+            self._wake(done=False)
+            return False
         if self.index + len(coast.stamps) + 1 < coast.wake_at:
             self._take_stamps()
             self.index, self._done = self.index + 1, self._done + 1
@@ -202,20 +203,19 @@ class StepFinder:
         self._wake(done=True)
         return False
 
-    def _between(self, coast: Coast) -> None:
+    def _between(self) -> None:
         """Coasting, and the loop is over or begins anew: the time since the last optimizer's step is no step's."""
         if not steps.by_hand:
             self._take_stamps()
             self.clock.pause(done=False)
-            coast.until = 0
+            self.coast.until = 0
 
     def _wake(self, *, done: bool) -> None:
         """Follow the loop again: the running step has drawn its data. ``done``: it is over, but for its optimizer."""
         if not steps.by_hand:
             self._take_stamps()
             self.clock.pause(done=done)
-        if self.coast is not None:
-            self.coast.end()
+        self.coast.end()
         self.idle, self._stepped, self._last = False, False, self._source
         self._since = set() if self._source is None else {self._source}
         self._done_before, self._alike = self._done, 0

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 from unstall.instrument import sink
-from unstall.instrument.coast import Coast
 from unstall.instrument.finder import StepFinder
 from unstall.instrument.gate import Gate, Observed, Seen
 from unstall.instrument.importhook import when_imported
@@ -127,7 +126,7 @@ def _follow_steps(torch: Any, phases: Phases, options: Options) -> None:
 
     clock = steps.clock()
     phases.losses = "losses" in options.parts and bool(options.step_log)
-    coast = None if phases.losses else Coast(clock, phases.watch)  # losses are seen in every backward pass
-    phases.finder = finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled, coast)
+    watch = None if phases.losses else phases.watch  # losses are seen in every backward pass
+    phases.finder = finder = StepFinder(clock, phases.gate, phases.seen, torch.is_grad_enabled, watch)
     clock.on_window.append(lambda _: finder.follow())
     clock.on_hand.append(finder.follow)

@@ -24,7 +24,6 @@ ROWS = 10  # of a table: a notebook is read, the frame behind `report.table(...)
 LONGEST_NAME = 80
 LONGEST_TEXT = 600
 EVIDENCE_SHOWN = 3
-PROCESSES = 4
 THINNEST = 0.4  # percent of the bar: what is there at all is seen
 
 COLOURS = {
@@ -110,9 +109,7 @@ def _report(report: Report) -> list[str]:
 def _facts(report: Report, say: Speaker) -> str:
     facts = report.profile
     lasted = [say("{time} captured", time=text.duration(facts.duration_ns))] if facts.duration_ns else []
-    several = len(words.working(report)) > 1
-    used = [words.process(p, report) for p in facts.processes if several and p.devices]
-    about = [f"{facts.producer} {facts.producer_version}".strip(), *lasted, *words.gpus(report), *used[:PROCESSES]]
+    about = [f"{facts.producer} {facts.producer_version}".strip(), *lasted, *words.gpus(report), *words.users(report)]
     return f'<p class="u-dim"><b>{e(PurePath(facts.path).name)}</b> · {e(" · ".join(about))}</p>'
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ROWS = 10  # a comment is skimmed; the JSON holds the rest
 LONGEST_NAME = 120
-PROCESSES = 4
 
 
 def to_markdown(report: Report) -> str:
@@ -80,9 +79,7 @@ def _inner(part: str) -> str:
 
 def _title(report: Report) -> str:
     facts = report.profile
-    several = len(words.working(report)) > 1
-    used = [words.process(p, report) for p in facts.processes if several and p.devices]
-    about = [f"{facts.producer} {facts.producer_version}".strip(), *words.gpus(report), *used[:PROCESSES]]
+    about = [f"{facts.producer} {facts.producer_version}".strip(), *words.gpus(report), *words.users(report)]
     return f"### unstall: {code(PurePath(facts.path).name)}\n\n{prose(' · '.join(about))}"
 
 

@@ -127,6 +127,12 @@ def process(found: Process, report: Report) -> str:
     return f"{name} ({', '.join([f'pid {found.process}', *used])})"
 
 
+def users(report: Report, most: int = 4) -> list[str]:
+    """Which process uses which GPUs, where there are several of them."""
+    found = report.profile.processes if len(working(report)) > 1 else []
+    return [process(p, report) for p in found if p.devices][:most]
+
+
 def of_capture(report: Report, say: Speaker, *about: str, device: bool = True) -> str:
     """What a table is of, whose figures are no step's: all of the capture, on every GPU, and what its columns mean."""
     many = len(working(report)) if device else 1

@@ -119,10 +119,18 @@ HEARD = {
         "스텝은 프로파일러 아래에서 {traced} ms 걸리고 그중 GPU가 일하는 시간은 {busy} ms입니다: 프로파일러 없이 "
         "{given} ms라는 값은 이 실행의 것일 수 없는데, 예측은 거기서 출발합니다. 밀리초 단위가 맞습니까?"
     ),
-    "The step takes {traced} ms under the profiler, and took {given} ms before it in the same run: something waits "
-    "less while it is traced, as threads that contend for the GIL do. Such waits are longer than shown here.": (
-        "스텝은 프로파일러 아래에서 {traced} ms, 같은 실행에서 그 전에는 {given} ms 걸렸습니다: GIL을 다투는 "
-        "스레드처럼, 추적하는 동안 덜 기다리는 것이 있습니다. 그런 대기는 여기 보이는 것보다 깁니다."
+    "The step takes {traced} ms under the profiler: {given} ms without it is another run's or not in milliseconds, "
+    "unless threads contend (for the GIL, for a lock) and wait less while they are traced. Predictions start there.": (
+        "스텝은 프로파일러 아래에서 {traced} ms 걸립니다: 프로파일러 없이 {given} ms라는 값은 다른 실행의 것이거나 "
+        "밀리초 단위가 아닙니다. 다만 GIL이나 락을 다투는 스레드는 추적하는 동안 덜 기다릴 수 있습니다. 예측은 "
+        "거기서 출발합니다."
+    ),
+    "The step takes {traced} ms under the profiler and {given} ms without it, as the run itself measured: something "
+    "waits less while it is traced, as threads that contend for the GIL do. Such waits are longer than shown here, and "
+    "what their remedy brings is best measured (unstall try).": (
+        "스텝은 프로파일러 아래에서 {traced} ms, 실행이 직접 잰 바로는 프로파일러 없이 {given} ms 걸립니다: GIL을 "
+        "다투는 스레드처럼, 추적하는 동안 덜 기다리는 것이 있습니다. 그런 대기는 여기 보이는 것보다 길고, 해결책의 "
+        "효과는 직접 재는 것이 가장 확실합니다(unstall try)."
     ),
     "NVTX ranges that overlap others without nesting: {n} ({names}). They are totalled, but have no self time and no "
     "GPU time.": (
